@@ -1,0 +1,42 @@
+# make setup  an environment in .venv with everything
+# make test   the whole: format, lint, types, every test
+# make check  the same without the slow ring, in about a minute
+# make learn  the learning table (copy, reverse, sort; with and without attention)
+# make bench  what a decoding step costs with and without the cache
+
+PYTHON ?= python3
+RUN := .venv/bin/python
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: setup test check lint learn bench clean
+
+setup: .venv/.ready
+
+# The stamp is written last, so an interrupted install is taken up again.
+.venv/.ready: requirements-dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Regard needs Python 3.11 or newer; name one with 'make setup PYTHON=python3.12'." >&2; exit 2; }
+	$(PYTHON) -m venv .venv
+	$(RUN) -m pip install --quiet -r requirements-dev.lock
+	$(RUN) -m pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+lint: setup
+	$(RUN) -m ruff format --check .
+	$(RUN) -m ruff check .
+	$(RUN) -m mypy
+
+check: lint
+	$(RUN) -m pytest -n 2 -m "not slow"
+
+test: lint
+	$(RUN) -m pytest -n 2
+
+learn: setup
+	$(RUN) bench/learning.py
+
+bench: setup
+	$(RUN) bench/cache.py
+
+clean:
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

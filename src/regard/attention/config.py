@@ -1,0 +1,106 @@
+"""Settings of attention, free of torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from regard.errors import UserError
+
+PositionKind = Literal["none", "sinusoid", "learned", "shaw", "rotary", "alibi", "index", "fraction"]
+ABSOLUTE = ("sinusoid", "learned", "index", "fraction")  # an encoding of each step, to be added somewhere
+
+
+@dataclass(frozen=True, kw_only=True)
+class PositionConfig:
+    """How a model knows the order of its input."""
+
+    kind: PositionKind = "sinusoid"
+    place: Literal["embedding", "projections"] = "embedding"
+    """Where an absolute encoding is added: to the embedding, or to q, k and v of the first layer."""
+    layout: Literal["interleaved", "halves"] = "interleaved"
+    """Of sines and cosines: by turns (the paper, the lectures), or all sines first (tensor2tensor, Marian)."""
+    max_length: int | None = None
+    """Steps that a learned table holds."""
+    clip: int = 16
+    """Steps beyond which Shaw's relative positions count as equally far."""
+    base: float = 10000.0
+    """Of the wavelengths of sinusoids and rotations."""
+
+    def __post_init__(self) -> None:
+        if (self.kind == "learned") != (self.max_length is not None):
+            raise UserError(
+                f"position {self.kind} with max_length {self.max_length}; "
+                "learned positions need one (say 512), the others take none"
+            )
+        if self.max_length is not None and self.max_length < 1:
+            raise UserError(f"max_length {self.max_length} holds no position; try 512")
+        if self.clip < 1:
+            raise UserError(f"clip {self.clip} knows no neighbour; use 1 or more")
+        if self.place == "projections" and self.kind not in ABSOLUTE:
+            raise UserError(f"position {self.kind} has its own place; drop 'place', or use {', '.join(ABSOLUTE)}")
+        if self.base <= 1.0:
+            raise UserError(f"base {self.base} gives no range of wavelengths; try 10000")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionConfig:
+    """One layer of attention: `num_heads` queries look at `num_kv_heads` keys and values."""
+
+    width: int
+    """Of the queries' source, and of the output where there are projections."""
+    memory_width: int | None = None
+    """Of what is looked at; default: width."""
+    num_heads: int = 1
+    num_kv_heads: int | None = None
+    """Default: num_heads. Fewer share keys and values between heads (GQA); 1 is multi-query."""
+    score: str = "scaled_dot"
+    score_hidden: tuple[int, ...] = ()
+    """Hidden widths of the additive and mlp scores; default: one of the query's width."""
+    projection: tuple[int, ...] | None = ()
+    """Hidden widths of the maps to q, k and v: () is linear, (64,) an MLP, None leaves the states as they are."""
+    bias: bool = True
+    """Whether the projections have one."""
+    dropout: float = 0.0
+    """Of the attention weights."""
+    kernel: str = "auto"
+
+    def __post_init__(self) -> None:
+        for name in ("width", "num_heads", "num_kv_heads", "memory_width"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UserError(f"{name} {value} is less than 1")
+        if self.projection is None:
+            if self.num_heads != 1 or self.groups != 1:
+                raise UserError(
+                    f"{self.num_heads} heads without projections would all look alike; "
+                    "use one head, or projection: []"
+                )
+        elif self.width % self.num_heads:
+            try_width = self.width - self.width % self.num_heads or self.num_heads
+            raise UserError(f"width {self.width} is not a multiple of num_heads {self.num_heads}; try {try_width}")
+        if self.num_heads % self.groups:
+            raise UserError(
+                f"num_heads {self.num_heads} is not a multiple of num_kv_heads {self.groups}; "
+                f"try num_kv_heads {max(d for d in range(1, self.groups) if self.num_heads % d == 0)}"
+                if self.groups < self.num_heads
+                else f"num_kv_heads {self.groups} exceeds num_heads {self.num_heads}; use at most as many"
+            )
+
+    @property
+    def groups(self) -> int:
+        return self.num_kv_heads or self.num_heads
+
+    @property
+    def memory(self) -> int:
+        return self.memory_width or self.width
+
+    @property
+    def head_width(self) -> int:
+        """Of one query head."""
+        return self.width // self.num_heads
+
+    @property
+    def out_width(self) -> int:
+        """Of what comes back."""
+        return self.memory if self.projection is None else self.width

@@ -1,0 +1,296 @@
+"""attend(): the one place where attention is computed, and the kernels that compute it.
+
+    out[t] = sum_s softmax_s(score(q[t], k[s]) + bias[t, s]) v[s]
+
+over the keys that the mask allows. The lectures' 1/N before the sum is dropped: softmax weights already sum to one.
+Every exact kernel equals `reference`; one that cannot do what is asked says why, and only "auto" chooses another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+from regard.attention.mask import Causal, Grid, Mask
+from regard.attention.score import ScaledDot, Score
+from regard.attention.site import dropout as drop
+from regard.errors import RefusalError, UserError
+from regard.rng import Key
+
+SCALED_DOT = ScaledDot()
+
+
+@dataclass(frozen=True, eq=False)
+class Attended:
+    """The result of looking, and where it looked: out (B, H, T, E), weights (B, H, T, S)."""
+
+    out: Tensor
+    weights: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What a kernel is asked: q and k after the score's own work on each side."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    score: Score
+    mask: Mask
+    bias: Tensor | None
+    dropout: float
+    key: Key | None
+
+    @property
+    def size(self) -> tuple[int, int, int, int]:
+        """B, H, T, S."""
+        return self.q.shape[0], self.q.shape[1], self.q.shape[2], self.k.shape[2]
+
+    def allowed(self, rows: slice = slice(None), columns: slice = slice(None)) -> Tensor | None:
+        """The mask for a block of queries and keys, broadcastable to it."""
+        batch, heads, num_queries, num_keys = self.size
+        grid = Grid.whole(num_queries, num_keys, self.q.device).block(rows, columns)
+        allowed = self.mask.allowed(grid)
+        if allowed is not None:
+            _fits(allowed, (batch, heads, len(grid.rows), len(grid.columns)), "mask")
+        return allowed
+
+    def bias_of(self, rows: slice, columns: slice) -> Tensor | None:
+        if self.bias is None:
+            return None
+        size = self.bias.shape
+        part = self.bias if size[2] == 1 else self.bias[:, :, rows]
+        return part if size[3] == 1 else part[..., columns]
+
+
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    score: Score = SCALED_DOT,
+    mask: Mask = Mask(),
+    bias: Tensor | None = None,
+    dropout: float = 0.0,
+    key: Key | None = None,
+    kernel: str = "auto",
+    prepared: bool = False,
+) -> Tensor:
+    """Queries (B, H, T, Dq) look at keys (B, G, S, Dk) and bring back values (B, G, S, E) -> (B, H, T, E).
+
+    `prepared`: k has been through `score.keys` already. A query that may attend to nothing brings back zeros.
+    """
+    problem = _problem(q, k, v, score, mask, bias, dropout, key, prepared)
+    if kernel == "auto":
+        return KERNELS[_choose(problem)](problem)
+    if kernel not in KERNELS:
+        raise UserError(f"there is no kernel {kernel!r}; choose auto, {', '.join(KERNELS)}")
+    chosen = KERNELS[kernel]
+    if reason := chosen.refuses(problem):
+        raise RefusalError(f"kernel {kernel!r} cannot do this: {reason}; use kernel='auto'")
+    return chosen(problem)
+
+
+def attend_with_weights(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    score: Score = SCALED_DOT,
+    mask: Mask = Mask(),
+    bias: Tensor | None = None,
+    dropout: float = 0.0,
+    key: Key | None = None,
+    prepared: bool = False,
+) -> Attended:
+    """As `attend`, with the weights (before dropout), by the reference kernel."""
+    return Reference.look(_problem(q, k, v, score, mask, bias, dropout, key, prepared))
+
+
+class Kernel:
+    """A way to compute attention; exact ones equal `reference`, output and gradient."""
+
+    exact = True
+
+    def refuses(self, problem: Problem) -> str | None:
+        return None
+
+    def __call__(self, problem: Problem) -> Tensor:
+        raise NotImplementedError  # abstract
+
+
+class Reference(Kernel):
+    """The formula as it stands; every score, bias and dropout."""
+
+    def __call__(self, problem: Problem) -> Tensor:
+        return self.look(problem).out
+
+    @staticmethod
+    def look(problem: Problem) -> Attended:
+        heads = problem.q.shape[1]
+        scores = problem.score.pairs(problem.q, each_head(problem.k, heads))
+        if problem.bias is not None:
+            scores = scores + problem.bias
+        allowed = problem.allowed()
+        if allowed is None:
+            weights = scores.softmax(-1)
+        else:
+            weights = scores.masked_fill(~allowed, -torch.inf).softmax(-1)
+            # A row of -inf alone has no softmax; zero both its weights and its gradient.
+            weights = weights.masked_fill(~allowed.any(-1, keepdim=True), 0.0)
+        kept = weights
+        if problem.dropout > 0.0:
+            assert problem.key is not None
+            kept = drop(weights, problem.dropout, problem.key)
+        return Attended(kept @ each_head(problem.v, heads), weights)
+
+
+class Fused(Kernel):
+    """PyTorch's scaled_dot_product_attention."""
+
+    def refuses(self, problem: Problem) -> str | None:
+        if problem.score.scale(problem.q.shape[-1]) is None:
+            return f"the {type(problem.score).__name__} score is not a dot product"
+        if problem.dropout > 0.0:
+            return "it drops no weights by counted randomness"
+        if problem.v.shape[-1] != problem.k.shape[-1]:
+            return f"values of width {problem.v.shape[-1]} differ from keys of width {problem.k.shape[-1]}"
+        return None
+
+    def __call__(self, problem: Problem) -> Tensor:
+        q, k, v = problem.q, problem.k, problem.v
+        # PyTorch's is_causal aligns top-left; ours bottom-right: the same only for as many queries as keys.
+        causal = type(problem.mask) is Causal and problem.bias is None and q.shape[2] == k.shape[2]
+        mask = None if causal else problem.allowed()
+        if problem.bias is not None:
+            mask = problem.bias if mask is None else problem.bias.masked_fill(~mask, -torch.inf)
+        return F.scaled_dot_product_attention(
+            q,
+            k,
+            v,
+            attn_mask=mask,
+            is_causal=causal,
+            scale=problem.score.scale(q.shape[-1]),
+            enable_gqa=k.shape[1] != q.shape[1],
+        )
+
+
+class Chunked(Kernel):
+    """Online softmax over blocks of keys [Milakov+ 2018; Rabe+ 2021]: memory linear in S, forward and backward."""
+
+    rows = 128
+    columns = 256
+
+    def refuses(self, problem: Problem) -> str | None:
+        return "it never holds the weights that dropout would drop" if problem.dropout > 0.0 else None
+
+    def __call__(self, problem: Problem) -> Tensor:
+        outs = []
+        for rows in _slices(problem.q.shape[2], self.rows):
+            part = partial(self._attend_rows, problem, rows)
+            # Recomputed in backward: a block of queries is all that is ever held.
+            outs.append(
+                checkpoint(part, use_reentrant=False, preserve_rng_state=False)
+                if torch.is_grad_enabled()
+                else part()
+            )
+        return torch.cat(outs, dim=2)
+
+    def _attend_rows(self, problem: Problem, rows: slice) -> Tensor:
+        heads = problem.q.shape[1]
+        q = problem.q[:, :, rows]
+        largest = q.new_full((*q.shape[:3], 1), -torch.inf)
+        total = q.new_zeros((*q.shape[:3], 1))
+        out = q.new_zeros((*q.shape[:3], problem.v.shape[-1]))
+        for columns in _slices(problem.k.shape[2], self.columns):
+            k, v = (each_head(x[:, :, columns], heads) for x in (problem.k, problem.v))
+            scores = problem.score.pairs(q, k)
+            if (bias := problem.bias_of(rows, columns)) is not None:
+                scores = scores + bias
+            if (allowed := problem.allowed(rows, columns)) is not None:
+                scores = scores.masked_fill(~allowed, -torch.inf)
+            new_largest = torch.maximum(largest, scores.detach().amax(-1, keepdim=True))
+            shift = new_largest.masked_fill(new_largest == -torch.inf, 0.0)  # nothing allowed so far
+            weights = torch.exp(scores - shift)
+            rescale = torch.exp(largest - shift)
+            total = total * rescale + weights.sum(-1, keepdim=True)
+            out = out * rescale + weights @ v
+            largest = new_largest
+        return out / total.masked_fill(total == 0.0, 1.0)
+
+
+def each_head(x: Tensor, heads: int) -> Tensor:
+    """Key/value heads repeated so that there is one for each query head: (B, G, S, D) -> (B, H, S, D)."""
+    return x if x.shape[1] == heads else x.repeat_interleave(heads // x.shape[1], dim=1)
+
+
+def _choose(problem: Problem) -> str:
+    """Fused where it can; else chunked where all pairs at once would take more than about 256 MB."""
+    batch, heads, num_queries, num_keys = problem.size
+    if KERNELS["fused"].refuses(problem) is None:
+        # One query is a row times a matrix, for which the fused kernel's set-up costs more than it saves.
+        return "fused" if num_queries > 1 else "reference"
+    pairs = batch * heads * num_queries * num_keys * problem.q.shape[-1]
+    return "chunked" if pairs > 1 << 26 and KERNELS["chunked"].refuses(problem) is None else "reference"
+
+
+def _problem(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    score: Score,
+    mask: Mask,
+    bias: Tensor | None,
+    dropout: float,
+    key: Key | None,
+    prepared: bool,
+) -> Problem:
+    _check_shapes(q, k, v)
+    if not prepared:
+        score.check(q.shape[-1], k.shape[-1])
+        k = score.keys(k)
+    if not isinstance(mask, Mask):
+        raise UserError(f"mask is a {type(mask).__name__}; wrap a 0/1 tensor as Mask.matrix(tensor)")
+    if bias is not None:
+        _fits(bias, (*q.shape[:3], k.shape[2]), "bias")
+    if dropout > 0.0 and key is None:
+        raise UserError(f"dropout {dropout} without a key; pass key=Key(seed), or dropout=0.0 when evaluating")
+    return Problem(score.queries(q), k, v, score, mask, bias, dropout, key)
+
+
+def _check_shapes(q: Tensor, k: Tensor, v: Tensor) -> None:
+    shapes = f"q {tuple(q.shape)}, k {tuple(k.shape)}, v {tuple(v.shape)}"
+    if not q.dim() == k.dim() == v.dim() == 4:
+        raise UserError(f"attention needs 4 axes (batch, heads, steps, width), not {shapes}; add a heads axis of 1")
+    if 0 in (*q.shape, *k.shape, *v.shape):
+        raise UserError(f"attention over an empty sequence: {shapes}; give every axis at least 1")
+    if not q.shape[0] == k.shape[0] == v.shape[0]:
+        raise UserError(f"batches differ: {shapes}; axis 0 must be the same in all three")
+    if k.shape[1:3] != v.shape[1:3]:
+        raise UserError(f"keys and values differ in heads or steps: {shapes}; each key needs its value")
+    if q.shape[1] % k.shape[1]:
+        raise UserError(
+            f"{q.shape[1]} query heads cannot share {k.shape[1]} key/value heads evenly; "
+            f"use a divisor of {q.shape[1]}"
+        )
+
+
+def _fits(x: Tensor, size: tuple[int, ...], what: str) -> None:
+    if x.dim() != len(size) or any(a not in (1, b) for a, b in zip(x.shape, size, strict=True)):
+        raise UserError(
+            f"{what} of shape {tuple(x.shape)} does not fit scores of {size} (batch, heads, queries, keys); "
+            "each axis must be 1 or that size"
+        )
+
+
+def _slices(size: int, step: int) -> Iterator[slice]:
+    return (slice(start, min(start + step, size)) for start in range(0, size, step))
+
+
+KERNELS: dict[str, Kernel] = {"reference": Reference(), "fused": Fused(), "chunked": Chunked()}

@@ -1,0 +1,94 @@
+"""Multi-head attention: one class for self- and cross-attention, recurrent decoders and Transformers."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from regard.attention.cache import KV
+from regard.attention.config import AttentionConfig
+from regard.attention.kernels import attend, attend_with_weights
+from regard.attention.mask import Mask
+from regard.attention.position import Position, steps
+from regard.attention.score import SCORES
+from regard.attention.site import Site
+from regard.errors import UserError
+
+
+class MultiheadAttention(nn.Module):
+    """Queries from x look at keys and values from a memory, H times over [Vaswani+ 2017, section 3.2.2].
+
+    `memorise` does all key- and value-side work, once per memory; `forward` looks. In self-attention the memory is x
+    itself (or a cache of it), in cross-attention what an encoder made.
+    """
+
+    def __init__(self, config: AttentionConfig, position: Position | None = None) -> None:
+        super().__init__()
+        self.config = config
+        width, memory, groups = config.width, config.memory, config.groups
+        if config.score not in SCORES:
+            raise UserError(f"there is no score {config.score!r}; choose {', '.join(SCORES)}")
+        self.to_q: nn.Module
+        if config.projection is None:
+            self.to_q = self.to_k = self.to_v = self.to_out = nn.Identity()
+            widths = width, memory
+        else:
+            widths = config.head_width, config.head_width
+            self.to_q = _projection(width, config.projection, width, config.bias)
+            self.to_k = _projection(memory, config.projection, groups * config.head_width, config.bias)
+            self.to_v = _projection(memory, config.projection, groups * config.head_width, config.bias)
+            self.to_out = nn.Linear(width, width, bias=config.bias)
+        self.score = SCORES[config.score](*widths, config.score_hidden)
+        self.score.check(*widths)
+        self.position = position or Position()
+
+    def memorise(self, memory: Tensor, positions: Tensor | None = None) -> KV:
+        """Keys and values of a memory (B, S, C'), whose steps are at `positions` (1|B, S)."""
+        k, v = self._split(self.to_k(memory)), self._split(self.to_v(memory))  # -> (B, G, S, D)
+        if positions is not None:
+            k, v = self.position.keys(k, positions), self.position.values(v, positions)
+        return KV(self.score.keys(k), v)
+
+    def forward(
+        self,
+        x: Tensor,
+        memory: KV,
+        *,
+        mask: Mask = Mask(),
+        starts: Tensor | None = None,
+        site: Site = Site(),
+    ) -> Tensor:
+        """x (B, T, C) looks at the memory -> (B, T, C); x is at the last T steps of it, if position matters."""
+        q = self._split(self.to_q(x), self.config.num_heads)  # -> (B, H, T, D)
+        queries, keys = steps(x.shape[1], memory.num_keys, starts, x.device)
+        q = self.position.queries(q, queries)
+        bias = self.position.bias(q, queries, keys)
+        rate = self.config.dropout if site.key else 0.0
+        key = site.key.fold(site.path, "weights") if site.key else None
+        if site.trace is None and not self.position.needs_weights:
+            out = attend(
+                q, memory.k, memory.v, score=self.score, mask=mask, bias=bias,
+                dropout=rate, key=key, kernel=self.config.kernel, prepared=True,
+            )  # fmt: skip
+        else:
+            attended = attend_with_weights(
+                q, memory.k, memory.v, score=self.score, mask=mask, bias=bias,
+                dropout=rate, key=key, prepared=True,
+            )  # fmt: skip
+            if site.trace is not None:
+                site.trace.record(site.path, attended.weights)
+            mixed = self.position.mix(attended.weights, queries, keys)
+            out = attended.out if mixed is None else attended.out + mixed
+        return self.to_out(out.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
+
+    def _split(self, x: Tensor, heads: int | None = None) -> Tensor:
+        """(B, T, H D) -> (B, H, T, D)."""
+        return x.unflatten(-1, (heads or self.config.groups, -1)).transpose(1, 2)
+
+
+def _projection(width: int, hidden: tuple[int, ...], out: int, bias: bool) -> nn.Module:
+    """A linear map, or an MLP with ReLU between its layers."""
+    widths = [width, *hidden, out]
+    layers: list[nn.Module] = []
+    for a, b in zip(widths[:-1], widths[1:], strict=True):
+        layers += [nn.Linear(a, b, bias=bias), nn.ReLU()]
+    return layers[0] if len(layers) == 2 else nn.Sequential(*layers[:-1])

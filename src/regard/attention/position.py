@@ -1,0 +1,174 @@
+"""Positions: how attention, which knows no order, is told one.
+
+A `Position` is a set of hooks: on embeddings, on q, k and v, on the scores (where it may depend on q), and on the
+values through the weights. Each hook does nothing unless a kind of position needs it. Positions of steps are integer
+tensors (1, T) or (B, T), counted from 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.config import PositionConfig
+from regard.attention.encoding import ENCODINGS, Encoding, wavelengths
+from regard.errors import UserError
+
+
+class Position(nn.Module):
+    """No position at all: attention is a function of a set."""
+
+    def embed(self, x: Tensor, positions: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """On embeddings (B, T, C)."""
+        return x
+
+    def queries(self, q: Tensor, positions: Tensor) -> Tensor:
+        """On queries (B, H, T, D)."""
+        return q
+
+    def keys(self, k: Tensor, positions: Tensor) -> Tensor:
+        """On keys (B, G, S, D)."""
+        return k
+
+    def values(self, v: Tensor, positions: Tensor) -> Tensor:
+        """On values (B, G, S, E)."""
+        return v
+
+    def bias(self, q: Tensor, queries: Tensor, keys: Tensor) -> Tensor | None:
+        """On scores: (B, H, T, S) or broadcastable, to be added; from q and the positions of queries and keys."""
+        return None
+
+    def mix(self, weights: Tensor, queries: Tensor, keys: Tensor) -> Tensor | None:
+        """On values through the weights (B, H, T, S): what to add to the output (B, H, T, E)."""
+        return None
+
+    needs_weights = False
+    """Whether `mix` gives anything; it rules out kernels that never hold the weights."""
+
+
+class Added(Position):
+    """An encoding of each step, added to the embeddings [Vaswani+ 2017, section 3.5]."""
+
+    def __init__(self, encoding: Encoding) -> None:
+        super().__init__()
+        self.encoding = encoding
+
+    def embed(self, x: Tensor, positions: Tensor, lengths: Tensor | None = None) -> Tensor:
+        return x + self.encoding(positions, lengths).to(x.dtype)
+
+
+class AddedToProjections(Position):
+    """An encoding of each step, added to q, k and v; meant for the first layer alone, as one deck has it."""
+
+    def __init__(self, encoding: Encoding) -> None:
+        super().__init__()
+        self.encoding = encoding
+
+    def queries(self, q: Tensor, positions: Tensor) -> Tensor:
+        return q + self.encoding(positions, None)[:, None].to(q.dtype)
+
+    keys = values = queries
+
+
+class Shaw(Position):
+    """Learned vectors for each distance up to `clip`, added to keys and values [Shaw+ 2018, eq. 3 and 4].
+
+    One table for all heads, as in the paper. The key side becomes a bias q · a / sqrt(D): no (T, S, D) tensor.
+    """
+
+    needs_weights = True
+
+    def __init__(self, width: int, clip: int) -> None:
+        super().__init__()
+        self.clip = clip
+        self.key_table = nn.Parameter(torch.randn(2 * clip + 1, width) * width**-0.5)
+        self.value_table = nn.Parameter(torch.randn(2 * clip + 1, width) * width**-0.5)
+
+    def distances(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """Rows of the tables: (1|B, T), (1|B, S) -> (1|B, 1, T, S)."""
+        far = (keys[:, None, :] - queries[:, :, None]).clamp(-self.clip, self.clip) + self.clip
+        return far[:, None]
+
+    def bias(self, q: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
+        answers = (q * q.shape[-1] ** -0.5) @ self.key_table.T  # -> (B, H, T, 2 clip + 1)
+        index = self.distances(queries, keys).expand(*q.shape[:2], -1, -1)
+        return answers.gather(-1, index)
+
+    def mix(self, weights: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
+        index = self.distances(queries, keys).expand_as(weights)
+        per_distance = weights.new_zeros(*weights.shape[:3], len(self.value_table))
+        return per_distance.scatter_add(-1, index, weights) @ self.value_table
+
+
+class Rotary(Position):
+    """Queries and keys turned by an angle that grows with the step [Su+ 2021, eq. 15]: scores see distances only."""
+
+    def __init__(self, width: int, layout: str, base: float) -> None:
+        super().__init__()
+        if width % 2:
+            raise UserError(f"rotary positions turn pairs, so head width {width} must be even; try {width + 1}")
+        self.interleaved = layout == "interleaved"
+        self.angles = wavelengths(width, base)
+
+    def queries(self, q: Tensor, positions: Tensor) -> Tensor:
+        turns = positions[:, None, :, None] * self.angles.to(q.device)  # -> (1|B, 1, T, D/2)
+        cos, sin = turns.cos().to(q.dtype), turns.sin().to(q.dtype)
+        a, b = (q[..., 0::2], q[..., 1::2]) if self.interleaved else q.chunk(2, dim=-1)
+        turned = a * cos - b * sin, a * sin + b * cos
+        return torch.stack(turned, -1).flatten(-2) if self.interleaved else torch.cat(turned, -1)
+
+    keys = queries
+
+
+class Alibi(Position):
+    """A penalty that grows with distance, by a slope per head [Press+ 2022, section 3]."""
+
+    slopes: Tensor
+
+    def __init__(self, num_heads: int) -> None:
+        super().__init__()
+        self.register_buffer("slopes", alibi_slopes(num_heads), persistent=False)
+
+    def bias(self, q: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
+        distance = (keys[:, None, :] - queries[:, :, None]).abs()[:, None]
+        return -(self.slopes[:, None, None] * distance).to(q.dtype)
+
+
+def alibi_slopes(num_heads: int) -> Tensor:
+    """2^(-8/n), 2^(-16/n), ...; where n is no power of two, the next power's odd members fill up, as the paper's code does."""
+    power = 1 << (num_heads.bit_length() - 1)
+    exponents = torch.arange(1, power + 1, dtype=torch.float64) * (-8 / power)
+    extra = torch.arange(1, 2 * (num_heads - power) + 1, 2, dtype=torch.float64) * (-4 / power)
+    return (2.0 ** torch.cat((exponents, extra))).float()
+
+
+def steps(num_queries: int, num_keys: int, starts: Tensor | None, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Positions of the queries, which are the last of the keys, and of the keys: (1|B, T), (1|B, S)."""
+    keys = torch.arange(num_keys, device=device)[None]
+    if starts is not None:
+        keys = keys - starts[:, None]
+    return keys[:, num_keys - num_queries :], keys
+
+
+def input_position(config: PositionConfig, width: int) -> Position:
+    """What a model adds to its embeddings."""
+    if config.kind in ENCODINGS and config.place == "embedding":
+        return Added(ENCODINGS[config.kind](config, width))
+    return Position()
+
+
+def layer_position(config: PositionConfig, head_width: int, num_heads: int, layer: int) -> Position:
+    """What self-attention in a layer (counted from 0) is told."""
+    if config.kind in ENCODINGS and config.place == "projections" and layer == 0:
+        return AddedToProjections(ENCODINGS[config.kind](config, head_width))
+    make = RELATIVE.get(config.kind)
+    return make(config, head_width, num_heads) if make else Position()
+
+
+RELATIVE: dict[str, Callable[[PositionConfig, int, int], Position]] = {
+    "shaw": lambda config, width, heads: Shaw(width, config.clip),
+    "rotary": lambda config, width, heads: Rotary(width, config.layout, config.base),
+    "alibi": lambda config, width, heads: Alibi(heads),
+}

@@ -1,0 +1,55 @@
+"""Where a pass through a model is: the names that place dropout masks and attention maps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from regard.rng import Key, dropped
+
+
+@dataclass
+class Trace:
+    """Collects the attention weights of one pass, by site; no module stores anything."""
+
+    records: dict[str, list[Tensor]] = field(default_factory=dict)
+
+    def record(self, path: str, weights: Tensor) -> None:
+        self.records.setdefault(path, []).append(weights)
+
+    def maps(self) -> dict[str, Tensor]:
+        """Weights (B, H, T, S) by site; the steps of a recurrent decoder are joined along T."""
+        return {path: torch.cat(steps, dim=2) for path, steps in self.records.items()}
+
+
+@dataclass(frozen=True)
+class Site:
+    """A named place in one pass; `site / "self"` is a place below it.
+
+    With a key, dropout is on and its masks are a function of the key and the place. Without, it is off: there is
+    no training mode to forget. With a trace, attention weights are recorded there.
+    """
+
+    key: Key | None = None
+    trace: Trace | None = None
+    path: str = ""
+
+    def __truediv__(self, name: str | int) -> Site:
+        return Site(self.key, self.trace, f"{self.path}.{name}" if self.path else str(name))
+
+    def at(self, step: int) -> Site:
+        """The same place at another step of a loop: other masks, one map."""
+        return self if self.key is None else replace(self, key=self.key.fold(step))
+
+    def dropout(self, x: Tensor, rate: float) -> Tensor:
+        return x if self.key is None else dropout(x, rate, self.key.fold(self.path))
+
+
+def dropout(x: Tensor, rate: float, key: Key) -> Tensor:
+    """Zero each element with probability `rate` and scale the rest to keep the expectation [Srivastava+ 2014]."""
+    if rate == 0.0:
+        return x
+    stays, scale = dropped(key, rate, x.numel())
+    return x * torch.from_numpy(stays).view(x.shape).to(x.device, x.dtype).mul_(scale)

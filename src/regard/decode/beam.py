@@ -1,0 +1,128 @@
+"""Batched beam search, in tensors only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.decode.config import Beam
+from regard.decode.filters import Filter, apply_all, begin_all, select_all
+from regard.decode.ranking import Hypothesis, best_normaliser, normaliser
+from regard.decode.stepper import S, Stepper, first_tokens
+from regard.shapes import Padded
+
+
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """The best hypotheses that have ended, K for each of B sentences, best first; empty places have score -inf."""
+
+    score: Tensor  # (B, K)
+    log_prob: Tensor  # (B, K)
+    length: Tensor  # (B, K)
+    words: Tensor  # (B, K, max_length)
+
+    @staticmethod
+    def none(sentences: int, beam: Beam) -> Finished:
+        size = sentences, beam.size
+        none = torch.full(size, -torch.inf, dtype=torch.float64)
+        length = torch.zeros(size, dtype=torch.long)
+        return Finished(none, none, length, torch.zeros(*size, beam.max_length, dtype=torch.long))
+
+    def add(self, score: Tensor, log_prob: Tensor, words: Tensor) -> Finished:
+        """With candidates (B, K) of one length, words (B, K, length); score -inf for those that have not ended."""
+        size, max_length = self.words.shape[1:]
+        length = words.shape[2]
+        best, place = torch.cat((self.score, score), 1).topk(size)
+        padded = torch.nn.functional.pad(words, (0, max_length - length))
+        return Finished(
+            best,
+            torch.cat((self.log_prob, log_prob), 1).gather(1, place),
+            torch.cat((self.length, torch.full_like(self.length, length)), 1).gather(1, place),
+            torch.cat((self.words, padded), 1).gather(1, place[..., None].expand(-1, -1, max_length)),
+        )
+
+    def select(self, index: Tensor) -> Finished:
+        return Finished(self.score[index], self.log_prob[index], self.length[index], self.words[index])
+
+    def hypotheses(self, num_best: int) -> list[list[Hypothesis]]:
+        columns = (self.words, self.length, self.log_prob, self.score)
+        rows = zip(*(column[:, :num_best].tolist() for column in columns), strict=True)
+        return [
+            [
+                Hypothesis(tokens=words[:length], log_prob=log_prob, score=score)
+                for words, length, log_prob, score in zip(*row, strict=True)
+                if score > -torch.inf
+            ]
+            for row in rows
+        ]
+
+
+@torch.no_grad()
+def beam_search(
+    stepper: Stepper[S],
+    batch: Any,
+    search: Beam,
+    *,
+    filters: Sequence[Filter] = (),
+    prefix: Padded | None = None,
+    sentences: Sequence[int] | None = None,
+) -> list[list[Hypothesis]]:
+    """The best finished hypotheses of each sentence [Graves 2012; Wu+ 2016, section 7].
+
+    At each step the 2K best continuations of a sentence's K hypotheses are taken: at most K of them can end, so K
+    remain. Only those among the K best may end. A sentence is done when none of its hypotheses can still come to
+    beat the worst of its K finished ones (exact, because log-probabilities only fall); it then costs nothing further.
+    """
+    size, total = search.size, len(batch)
+    state = stepper.begin(batch, prefix)
+    tokens = first_tokens(stepper, total, prefix)
+    everyone = torch.arange(total).repeat_interleave(size)
+    state, tokens = state.select(everyone), tokens[everyone]
+    active = select_all(begin_all(filters, total), everyone)
+
+    rows = torch.arange(total)  # the sentence of each group of K still searching
+    log_prob = torch.full((total, size), -torch.inf, dtype=torch.float64)
+    log_prob[:, 0] = 0.0  # all K begin alike: let one speak
+    words = torch.zeros(total * size, 0, dtype=torch.long)
+    finished = Finished.none(total, search)
+    results: list[list[Hypothesis]] = [[] for _ in range(total)]
+
+    for length in range(1, search.max_length + 1):
+        step = stepper.step(tokens, state)
+        log_probs = apply_all(active, step.log_probs, words).double()
+        vocabulary = log_probs.shape[-1]
+        extended = (log_prob[:, :, None] + log_probs.view(len(rows), size, vocabulary)).flatten(1)
+        log_prob, place = extended.topk(min(2 * size, extended.shape[1]))  # (B, 2K)
+        origin = place // vocabulary + torch.arange(len(rows))[:, None] * size
+        word = place % vocabulary
+        candidates = torch.cat((words[origin], word[..., None]), -1)  # (B, 2K, length)
+
+        ends = word == stepper.end
+        over = ends | (length == search.max_length)
+        score = (log_prob / normaliser(search, length)).masked_fill(~over, -torch.inf)[:, :size]
+        finished = finished.add(score, log_prob[:, :size], candidates[:, :size])
+
+        log_prob, best = log_prob.masked_fill(ends, -torch.inf).topk(size)
+        index, tokens = origin.gather(1, best), word.gather(1, best)
+        words = candidates.gather(1, best[..., None].expand(-1, -1, length))
+        state = step.state
+
+        hopeful = log_prob[:, 0] / best_normaliser(search, length) > finished.score[:, -1]
+        if length == search.max_length:
+            hopeful.zero_()
+        if not hopeful.all():
+            done, going = (~hopeful).nonzero()[:, 0], hopeful.nonzero()[:, 0]
+            ended = finished.select(done).hypotheses(search.num_best)
+            for sentence, hypotheses in zip(rows[done].tolist(), ended, strict=True):
+                results[sentence] = hypotheses
+            if len(going) == 0:
+                break
+            rows, finished = rows[going], finished.select(going)
+            log_prob, index, tokens, words = log_prob[going], index[going], tokens[going], words[going]
+        index, tokens, words = index.flatten(), tokens.flatten(), words.flatten(0, 1)
+        state, active = state.select(index), select_all(active, index)
+    return results

@@ -1,0 +1,68 @@
+"""Ways to search, free of torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from regard.errors import UserError
+
+LengthRule = Literal["power", "gnmt"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """What every search has."""
+
+    max_length: int = 256
+    """Tokens of output at most, the end mark among them."""
+    length_penalty: float = 1.0
+    """Exponent of the length that a log-probability is divided by: 0 ignores length, 1 is the mean per token."""
+    length_rule: LengthRule = "power"
+    """power: length^penalty; gnmt: ((5 + length) / 6)^penalty [Wu+ 2016, eq. 14]."""
+
+    def __post_init__(self) -> None:
+        if self.max_length < 1:
+            raise UserError(f"max_length {self.max_length} leaves no room for a word; use 1 or more")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Greedy(Search):
+    """The likeliest word at each step."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample(Search):
+    """A word drawn at each step; the same seed, sentence and step give the same draw in any batch."""
+
+    seed: int = 0
+    temperature: float = 1.0
+    top_k: int | None = None
+    """Draw from the k likeliest words only."""
+    top_p: float = 1.0
+    """Draw from the fewest likeliest words that together have this probability [Holtzman+ 2020]."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.temperature <= 0.0:
+            raise UserError(f"temperature {self.temperature} is not above 0; use greedy search for the likeliest word")
+        if self.top_k is not None and self.top_k < 1:
+            raise UserError(f"top_k {self.top_k} leaves nothing to draw from; use 1 or more")
+        if not 0.0 < self.top_p <= 1.0:
+            raise UserError(f"top_p {self.top_p} is outside (0, 1]; try 0.9")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beam(Search):
+    """The likeliest sentences that a breadth-first search with `size` survivors per step finds."""
+
+    size: int = 5
+    num_best: int = 1
+    """Hypotheses to give back, best first."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.size < 1:
+            raise UserError(f"beam of {self.size}; use 1 (greedy) or more")
+        if not 1 <= self.num_best <= self.size:
+            raise UserError(f"num_best {self.num_best} of a beam of {self.size}; ask for 1 to {self.size}")

@@ -1,0 +1,62 @@
+"""Several models that speak as one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.decode.stepper import State, Step, Stepper
+from regard.errors import UserError
+from regard.shapes import Padded
+
+
+@dataclass(frozen=True, eq=False)
+class EnsembleState:
+    """The members' states, row for row."""
+
+    members: tuple[State, ...]
+
+    def select(self, index: Tensor) -> EnsembleState:
+        return EnsembleState(tuple(state.select(index) for state in self.members))
+
+    def join(self, other: EnsembleState) -> EnsembleState:
+        pairs = zip(self.members, other.members, strict=True)
+        return EnsembleState(tuple(mine.join(its) for mine, its in pairs))
+
+
+class Ensemble:
+    """The mean of the members' probabilities, as log-mean-exp of their log-probabilities; itself a Stepper."""
+
+    def __init__(self, members: Sequence[Stepper[Any]]) -> None:
+        if not members:
+            raise UserError("an ensemble of no models; give at least one")
+        marks = {(member.start, member.end) for member in members}
+        if len(marks) > 1:
+            raise UserError(
+                f"ensemble members disagree on (start, end) tokens: {sorted(marks)}; "
+                "they must share one vocabulary"
+            )
+        self.members = list(members)
+        self.start, self.end = marks.pop()
+
+    def begin(self, batch: Any, prefix: Padded | None = None, *, watch: bool = False) -> EnsembleState:
+        return EnsembleState(tuple(member.begin(batch, prefix, watch=watch) for member in self.members))
+
+    def step(
+        self, tokens: Tensor, state: EnsembleState, *, candidates: Tensor | None = None
+    ) -> Step[EnsembleState]:
+        pairs = zip(self.members, state.members, strict=True)
+        said = [member.step(tokens, own, candidates=candidates) for member, own in pairs]
+        sizes = {step.log_probs.shape[-1] for step in said}
+        if len(sizes) > 1:
+            raise UserError(f"ensemble members have vocabularies of {sorted(sizes)}; they must share one")
+        stacked = torch.stack([step.log_probs for step in said])
+        log_probs = stacked.logsumexp(0) - math.log(len(said))
+        seen = [step.attention for step in said if step.attention is not None]
+        attention = torch.stack(seen).mean(0) if len(seen) == len(said) else None
+        return Step(log_probs, EnsembleState(tuple(step.state for step in said)), attention)

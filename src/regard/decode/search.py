@@ -1,0 +1,36 @@
+"""One door to every search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from regard.decode.beam import beam_search
+from regard.decode.config import Beam, Greedy, Sample, Search
+from regard.decode.filters import Filter
+from regard.decode.ranking import Hypothesis
+from regard.decode.stepper import S, Stepper
+from regard.decode.walk import greedy, sample
+from regard.shapes import Padded
+
+
+def decode(
+    stepper: Stepper[S],
+    batch: Any,
+    search: Search,
+    *,
+    filters: Sequence[Filter] = (),
+    prefix: Padded | None = None,
+    sentences: Sequence[int] | None = None,
+) -> list[list[Hypothesis]]:
+    """For each sentence its hypotheses, best first; `sentences` numbers them within a larger job."""
+    return SEARCHES[type(search)](
+        stepper, batch, search, filters=filters, prefix=prefix, sentences=sentences
+    )
+
+
+SEARCHES: dict[type[Search], Callable[..., list[list[Hypothesis]]]] = {
+    Greedy: greedy,
+    Sample: sample,
+    Beam: beam_search,
+}

@@ -1,0 +1,68 @@
+"""Stepper: all that decoding knows of a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+import torch
+from torch import Tensor
+
+from regard.shapes import Padded
+
+
+class State(Protocol):
+    """What a model remembers of N hypotheses; a value, never changed in place."""
+
+    def select(self, index: Tensor) -> Self:
+        """The rows named by `index` (N',): expands to a beam, reorders it, drops finished rows."""
+        ...
+
+    def join(self, other: Self) -> Self:
+        """The rows of both: waiting sentences take free places; each row keeps its own position."""
+        ...
+
+
+S = TypeVar("S", bound=State)
+
+
+@dataclass(frozen=True, eq=False)
+class Step(Generic[S]):
+    """The next word's log-probabilities (N, V), the state after this one, and, if watched, attention (N, S)."""
+
+    log_probs: Tensor
+    state: S
+    attention: Tensor | None = None
+
+
+class Stepper(Protocol[S]):
+    """A model that can be asked for the next word, over and over."""
+
+    @property
+    def start(self) -> int:
+        """The token that every output is preceded by."""
+        ...
+
+    @property
+    def end(self) -> int:
+        """The token that ends an output."""
+        ...
+
+    def begin(self, batch: Any, prefix: Padded | None = None, *, watch: bool = False) -> S:
+        """Read the sources, and all but the last token of each prefix; the first `step` takes that one.
+
+        A prefix begins with `start` where the model has one; none means `start` alone. `watch`: steps shall tell
+        where they look.
+        """
+        ...
+
+    def step(self, tokens: Tensor, state: S, *, candidates: Tensor | None = None) -> Step[S]:
+        """Take one token for each row (N,) and tell the next one's log-probabilities, over `candidates` (V',) if given."""
+        ...
+
+
+def first_tokens(stepper: Stepper[S], batch_size: int, prefix: Padded | None) -> Tensor:
+    """The tokens that the first `step` takes (B,)."""
+    if prefix is not None:
+        return prefix.tokens.gather(1, prefix.lengths[:, None] - 1)[:, 0]
+    return torch.full((batch_size,), stepper.start)

@@ -1,0 +1,9 @@
+"""Errors that a user can mend: each says what is wrong, where, and how to fix it."""
+
+
+class UserError(ValueError):
+    """A mistake in what was asked for or given; shown without a traceback."""
+
+
+class RefusalError(UserError):
+    """Something was asked of a part that it cannot do; the message says why and what can."""

@@ -1,0 +1,263 @@
+"""Settings of models, free of torch; presets are plain functions that return them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from regard.attention.config import AttentionConfig, PositionConfig
+from regard.errors import UserError
+from regard.nn.config import Placement, RecurrentLayersConfig, StackConfig, check_rates
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seq2seqConfig:
+    """What every encoder-decoder has."""
+
+    source_vocabulary: int
+    target_vocabulary: int
+    tied: Literal["all", "output", "none"] = "none"
+    """Word tables that are one: source, target and output; target and output; or none."""
+    dropout: float = 0.0
+    """Of embeddings and of each sub-layer's output."""
+    start: int = 1
+    """The token that precedes every output."""
+    end: int = 2
+    """The token that ends every output."""
+
+    def __post_init__(self) -> None:
+        check_rates(dropout=self.dropout)
+        if self.tied == "all" and self.source_vocabulary != self.target_vocabulary:
+            raise UserError(
+                f"tied: all needs one vocabulary, not {self.source_vocabulary} source and "
+                f"{self.target_vocabulary} target words; use tied: output"
+            )
+        for name in ("start", "end"):
+            if not 0 <= getattr(self, name) < self.target_vocabulary:
+                raise UserError(f"{name} token {getattr(self, name)} is outside {self.target_vocabulary} words")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerConfig(Seq2seqConfig):
+    """The Transformer encoder-decoder [Vaswani+ 2017]."""
+
+    width: int = 512
+    hidden: int = 2048
+    """Width inside the feed-forward layers."""
+    num_heads: int = 8
+    num_kv_heads: int | None = None
+    """Default: num_heads."""
+    encoder_layers: int = 6
+    decoder_layers: int = 6
+    position: PositionConfig = PositionConfig()
+    activation: str = "relu"
+    norm: str = "layer"
+    placement: Placement = "post"
+    score: str = "scaled_dot"
+    bias: bool = True
+    """Of all linear maps."""
+    scaled_embedding: bool = True
+    embedding_norm: bool = False
+    output_bias: bool = False
+    attention_dropout: float = 0.0
+    hidden_dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for cross in (False, True):  # their rules hold for these fields too
+            self.stack(cross)
+
+    def stack(self, cross: bool) -> StackConfig:
+        """Of the decoder, which looks across, or of the encoder."""
+        attention = AttentionConfig(
+            width=self.width,
+            num_heads=self.num_heads,
+            num_kv_heads=self.num_kv_heads,
+            score=self.score,
+            bias=self.bias,
+            dropout=self.attention_dropout,
+        )
+        return StackConfig(
+            attention=attention,
+            num_layers=self.decoder_layers if cross else self.encoder_layers,
+            hidden=self.hidden,
+            activation=self.activation,
+            norm=self.norm,
+            placement=self.placement,
+            position=self.position,
+            dropout=self.dropout,
+            hidden_dropout=self.hidden_dropout,
+            cross=cross,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentAttention:
+    """How a recurrent decoder looks at its source."""
+
+    score: str = "additive"
+    score_hidden: tuple[int, ...] = ()
+    num_heads: int = 1
+    projection: tuple[int, ...] | None = None
+    """Hidden widths of the maps to query, key and value: () is linear, None uses the states as they are."""
+    query: Literal["previous", "current"] = "previous"
+    """previous: s(t-1) looks, and the cell takes in what it saw (Bahdanau); current: s(t) looks (Luong)."""
+    query_word: bool = False
+    """Whether the input word is part of the query."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentConfig(Seq2seqConfig):
+    """The recurrent encoder-decoder, with attention [Bahdanau+ 2015; Luong+ 2015] or without [Sutskever+ 2014]."""
+
+    embedding: int = 256
+    width: int = 256
+    """Of the decoder's state and of the encoder's, both directions together."""
+    cell: Literal["rnn", "lstm", "gru"] = "lstm"
+    encoder_layers: int = 1
+    decoder_layers: int = 1
+    bidirectional: bool = True
+    residual: bool = False
+    attention: RecurrentAttention | None = RecurrentAttention()
+    encoding: Literal["first", "every"] = "first"
+    """Without attention: the source's final state is given once, or at every step."""
+    bridge: Literal["linear", "copy"] = "linear"
+    """From the encoder's final state to the decoder's first: learned, or as it is."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.bidirectional and self.width % 2:
+            raise UserError(f"width {self.width} cannot be shared by two directions; try {self.width + 1}")
+        if self.bridge == "copy" and self.encoder_layers != self.decoder_layers:
+            raise UserError(
+                f"bridge: copy from {self.encoder_layers} encoder layers to {self.decoder_layers} decoder layers; "
+                "make them equal, or use bridge: linear"
+            )
+        if self.attention is not None and self.encoding != "first":
+            raise UserError("encoding: every is for models without attention; drop it, or set attention: null")
+        if self.tied == "all" and self.source_vocabulary != self.target_vocabulary:
+            raise UserError("tied: all needs one vocabulary")
+        for layers in (self.encoder, self.decoder, self.looking):
+            del layers  # made for their checks
+
+    @property
+    def encoder(self) -> RecurrentLayersConfig:
+        return RecurrentLayersConfig(
+            cell=self.cell,
+            input_width=self.embedding,
+            width=self.width // 2 if self.bidirectional else self.width,
+            num_layers=self.encoder_layers,
+            bidirectional=self.bidirectional,
+            residual=self.residual,
+            dropout=self.dropout,
+        )
+
+    @property
+    def decoder(self) -> RecurrentLayersConfig:
+        takes_in = self.attention.query == "previous" if self.attention else self.encoding == "every"
+        return RecurrentLayersConfig(
+            cell=self.cell,
+            input_width=self.embedding + (self.context_width if takes_in else 0),
+            width=self.width,
+            num_layers=self.decoder_layers,
+            residual=self.residual,
+            dropout=self.dropout,
+        )
+
+    @property
+    def looking(self) -> AttentionConfig | None:
+        if self.attention is None:
+            return None
+        return AttentionConfig(
+            width=self.width + (self.embedding if self.attention.query_word else 0),
+            memory_width=self.width,
+            num_heads=self.attention.num_heads,
+            score=self.attention.score,
+            score_hidden=self.attention.score_hidden,
+            projection=self.attention.projection,
+        )
+
+    @property
+    def context_width(self) -> int:
+        """Of what the decoder is told of the source at each step."""
+        if self.looking is None:
+            return self.width if self.encoding == "every" else 0
+        return self.looking.out_width
+
+
+def transformer_tiny(source_vocabulary: int, target_vocabulary: int) -> TransformerConfig:
+    """4+4 layers of width 128: a model for small data and two cores."""
+    return TransformerConfig(
+        source_vocabulary=source_vocabulary,
+        target_vocabulary=target_vocabulary,
+        width=128,
+        hidden=256,
+        num_heads=4,
+        encoder_layers=4,
+        decoder_layers=4,
+        placement="pre",
+        dropout=0.3,
+    )
+
+
+def transformer_base(source_vocabulary: int, target_vocabulary: int) -> TransformerConfig:
+    """The paper's base model: 6+6 layers of width 512 [Vaswani+ 2017, table 3]."""
+    return TransformerConfig(
+        source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary, dropout=0.1
+    )
+
+
+def transformer_big(source_vocabulary: int, target_vocabulary: int) -> TransformerConfig:
+    """The paper's big model: width 1024, 16 heads [Vaswani+ 2017, table 3]."""
+    return TransformerConfig(
+        source_vocabulary=source_vocabulary,
+        target_vocabulary=target_vocabulary,
+        width=1024,
+        hidden=4096,
+        num_heads=16,
+        dropout=0.3,
+    )
+
+
+def recurrent_bahdanau(source_vocabulary: int, target_vocabulary: int) -> RecurrentConfig:
+    """Additive attention from the previous state, a GRU pair as encoder [Bahdanau+ 2015]."""
+    return RecurrentConfig(
+        source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary, cell="gru", dropout=0.2
+    )
+
+
+def recurrent_luong(source_vocabulary: int, target_vocabulary: int) -> RecurrentConfig:
+    """Bilinear attention from the current state, two LSTM layers [Luong+ 2015]."""
+    return RecurrentConfig(
+        source_vocabulary=source_vocabulary,
+        target_vocabulary=target_vocabulary,
+        encoder_layers=2,
+        decoder_layers=2,
+        bidirectional=False,
+        bridge="copy",
+        attention=RecurrentAttention(score="bilinear", query="current"),
+        dropout=0.2,
+    )
+
+
+def recurrent_plain(source_vocabulary: int, target_vocabulary: int) -> RecurrentConfig:
+    """No attention: the final state of the source is all that the decoder gets [Sutskever+ 2014]."""
+    return RecurrentConfig(
+        source_vocabulary=source_vocabulary,
+        target_vocabulary=target_vocabulary,
+        bidirectional=False,
+        bridge="copy",
+        attention=None,
+        dropout=0.2,
+    )
+
+
+PRESETS: dict[str, Callable[[int, int], Seq2seqConfig]] = {
+    "transformer_tiny": transformer_tiny,
+    "transformer_base": transformer_base,
+    "transformer_big": transformer_big,
+    "recurrent_bahdanau": recurrent_bahdanau,
+    "recurrent_luong": recurrent_luong,
+    "recurrent_plain": recurrent_plain,
+}

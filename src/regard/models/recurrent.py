@@ -1,0 +1,168 @@
+"""The recurrent encoder-decoder, without attention [Sutskever+ 2014] or with [Bahdanau+ 2015; Luong+ 2015]."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.cache import KV
+from regard.attention.mask import Mask
+from regard.attention.multihead import MultiheadAttention
+from regard.attention.position import steps
+from regard.attention.site import Site, Trace
+from regard.decode.stepper import Step
+from regard.models.config import RecurrentConfig
+from regard.models.seq2seq import Tables, check_source, join_rows
+from regard.nn.embed import Embedding, OutputHead
+from regard.nn.recurrent import RecurrentLayers
+from regard.shapes import Padded
+
+
+@dataclass(frozen=True, eq=False)
+class RecurrentState:
+    """Of N rows: the decoder's state, and what it may know of the source."""
+
+    hidden: Tensor  # (N, layers, 1, vectors, width)
+    memory: KV | None  # with attention
+    lengths: Tensor  # of the sources (N,)
+    encoding: Tensor | None  # (N, width): the source's final state, where every step is told it
+    watch: bool
+
+    def select(self, index: Tensor) -> RecurrentState:
+        return RecurrentState(
+            self.hidden[index],
+            None if self.memory is None else self.memory.select(index),
+            self.lengths[index],
+            None if self.encoding is None else self.encoding[index],
+            self.watch,
+        )
+
+    def join(self, other: RecurrentState) -> RecurrentState:
+        memory = None
+        if self.memory is not None and other.memory is not None:
+            memory = self.memory.join(other.memory, "right")
+        encoding = None
+        if self.encoding is not None and other.encoding is not None:
+            encoding = join_rows(self.encoding, other.encoding)
+        return RecurrentState(
+            join_rows(self.hidden, other.hidden),
+            memory,
+            join_rows(self.lengths, other.lengths),
+            encoding,
+            self.watch or other.watch,
+        )
+
+
+class Recurrent(nn.Module):
+    """Recurrent layers read the source; recurrent layers, which may look at what was read, write the target."""
+
+    def __init__(self, config: RecurrentConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.start, self.end = config.start, config.end
+        tables = Tables.of(config, config.embedding)
+        self.source_embedding = Embedding(tables.source, dropout=config.dropout)
+        self.target_embedding = Embedding(tables.target, dropout=config.dropout)
+        self.encoder = RecurrentLayers(config.encoder)
+        self.decoder = RecurrentLayers(config.decoder)
+        self.attention = MultiheadAttention(config.looking) if config.looking else None
+        num_states = config.encoder.num_states
+        self.bridge = (
+            nn.Linear(config.width * num_states, config.width * num_states * config.decoder_layers)
+            if config.bridge == "linear"
+            else None
+        )
+        self.readout = nn.Linear(config.width + config.context_width, config.embedding)
+        self.head = OutputHead(tables.output, bias=True)
+
+    def encode(self, source: Padded, site: Site = Site(), *, watch: bool = False) -> RecurrentState:
+        """The decoder's first state, and its memory of the source."""
+        check_source(source)
+        words = self._embed(self.source_embedding, source.tokens, site / "source")
+        read = self.encoder(words, lengths=source.lengths, site=site / "encoder")
+        final = read.state.transpose(2, 3).flatten(3)  # (B, layers, directions, vectors, C') -> (B, layers, vectors, C)
+        hidden = final
+        if self.bridge is not None:
+            hidden = torch.tanh(self.bridge(final[:, -1].flatten(1)))
+            hidden = hidden.unflatten(1, (self.config.decoder_layers, -1, self.config.width))
+        return RecurrentState(
+            hidden[:, :, None],
+            self.attention.memorise(read.x) if self.attention else None,
+            source.lengths,
+            final[:, -1, 0] if self.config.encoding == "every" else None,
+            watch,
+        )
+
+    def forward(self, source: Padded, target: Tensor, site: Site = Site()) -> Tensor:
+        """Logits (B, T, V) of the word after each of target (B, T), which begins with `start`."""
+        state = self.encode(source, site)
+        return self.head(self._decode(target, state, site)[0])  # type: ignore[no-any-return]
+
+    def begin(self, batch: Padded, prefix: Padded | None = None, *, watch: bool = False) -> RecurrentState:
+        state = self.encode(batch, watch=watch)
+        if prefix is None:
+            return state
+        for t in range(prefix.tokens.shape[1] - 1):  # rows with a shorter prefix wait in their state
+            _, newer = self._decode(prefix.tokens[:, t : t + 1], state, Site())
+            reads = (t < prefix.lengths - 1)[:, None, None, None, None]
+            state = replace(state, hidden=torch.where(reads, newer.hidden, state.hidden))
+        return state
+
+    def step(
+        self, tokens: Tensor, state: RecurrentState, *, candidates: Tensor | None = None
+    ) -> Step[RecurrentState]:
+        trace = Trace() if state.watch and self.attention else None
+        x, state = self._decode(tokens[:, None], state, Site(trace=trace))
+        log_probs = self.head(x[:, -1], candidates).log_softmax(-1)
+        attention = None if trace is None else trace.maps()["decoder.cross"][:, :, -1].mean(1)
+        return Step(log_probs, state, attention)
+
+    def _embed(self, embedding: Embedding, tokens: Tensor, site: Site) -> Tensor:
+        positions, _ = steps(tokens.shape[1], tokens.shape[1], None, tokens.device)
+        return embedding(tokens, positions, None, site)  # type: ignore[no-any-return]
+
+    def _decode(self, tokens: Tensor, state: RecurrentState, site: Site) -> tuple[Tensor, RecurrentState]:
+        """Readouts (N, T, C) for more tokens (N, T), and the state after them."""
+        words = self._embed(self.target_embedding, tokens, site / "target")
+        site = site / "decoder"
+        if self.config.attention is not None and self.config.attention.query == "previous":
+            return self._look_then_step(words, state, site)
+        # Nothing that was seen goes back into the cell: all steps can run as one.
+        takes_in = words if state.encoding is None else self._with(words, state.encoding[:, None])
+        run = self.decoder(takes_in, state.hidden, site=site)
+        context = state.encoding[:, None] if state.encoding is not None else None
+        if self.attention is not None:
+            context = self._look(run.x, words, state, site)
+        return self._read(run.x, context, site), replace(state, hidden=run.state)
+
+    def _look_then_step(
+        self, words: Tensor, state: RecurrentState, site: Site
+    ) -> tuple[Tensor, RecurrentState]:
+        """Bahdanau's order: c(t) from s(t-1), then s(t) from the word and c(t); a loop, as each state needs the last."""
+        outs, contexts = [], []
+        for t, word in enumerate(words.split(1, dim=1)):
+            query = state.hidden[:, -1:, 0, 0]  # the top layer's h: (N, 1, C)
+            context = self._look(query, word, state, site.at(t))
+            run = self.decoder(self._with(word, context), state.hidden, site=site.at(t))
+            state = replace(state, hidden=run.state)
+            outs.append(run.x)
+            contexts.append(context)
+        return self._read(torch.cat(outs, 1), torch.cat(contexts, 1), site), state
+
+    def _look(self, query: Tensor, words: Tensor, state: RecurrentState, site: Site) -> Tensor:
+        assert self.attention is not None and self.config.attention is not None and state.memory is not None
+        if self.config.attention.query_word:
+            query = self._with(query, words)
+        mask = Mask.padding(state.lengths)
+        return self.attention(query, state.memory, mask=mask, site=site / "cross")  # type: ignore[no-any-return]
+
+    def _read(self, states: Tensor, context: Tensor | None, site: Site) -> Tensor:
+        """tanh(W [s; c]), from which words are told [Luong+ 2015, eq. 5]."""
+        together = states if context is None else self._with(states, context)
+        return (site / "readout").dropout(torch.tanh(self.readout(together)), self.config.dropout)
+
+    @staticmethod
+    def _with(x: Tensor, other: Tensor) -> Tensor:
+        return torch.cat((x, other.expand(-1, x.shape[1], -1)), -1)

@@ -1,0 +1,1 @@
+"""The parts that models are composed of, around attention."""

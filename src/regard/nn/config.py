@@ -1,0 +1,78 @@
+"""Settings of blocks and recurrent layers, free of torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from regard.attention.config import AttentionConfig, PositionConfig
+from regard.errors import UserError
+
+Placement = Literal["pre", "post", "none"]
+
+
+def check_rates(**rates: float) -> None:
+    """Raise for a dropout rate outside [0, 1)."""
+    for name, rate in rates.items():
+        if not 0.0 <= rate < 1.0:
+            raise UserError(f"{name} {rate} is outside [0, 1); try 0.1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackConfig:
+    """Blocks of attention and feed-forward, one above the other."""
+
+    attention: AttentionConfig
+    """Of self-attention; cross-attention has the same shape, without position."""
+    num_layers: int
+    hidden: int
+    """Width inside the feed-forward layers."""
+    activation: str = "relu"
+    norm: str = "layer"
+    placement: Placement = "post"
+    """Norm before each sub-layer (steadier), after the residual (as published), or nowhere."""
+    position: PositionConfig = PositionConfig()
+    dropout: float = 0.0
+    """Of each sub-layer's output."""
+    hidden_dropout: float = 0.0
+    """Inside the feed-forward layers."""
+    cross: bool = False
+    """Whether blocks also look at a memory."""
+
+    def __post_init__(self) -> None:
+        check_rates(dropout=self.dropout, hidden_dropout=self.hidden_dropout)
+        if self.num_layers < 1 or self.hidden < 1:
+            raise UserError(f"num_layers {self.num_layers} and hidden {self.hidden} must be at least 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentLayersConfig:
+    """Recurrent layers, one above the other."""
+
+    cell: Literal["rnn", "lstm", "gru"] = "lstm"
+    input_width: int
+    width: int
+    """Of a direction's state."""
+    num_layers: int = 1
+    bidirectional: bool = False
+    residual: bool = False
+    """Add a layer's input to its output from the second layer on."""
+    dropout: float = 0.0
+    """Between layers."""
+
+    def __post_init__(self) -> None:
+        check_rates(dropout=self.dropout)
+        if min(self.input_width, self.width, self.num_layers) < 1:
+            raise UserError(
+                f"recurrent layers of input_width {self.input_width}, width {self.width}, "
+                f"num_layers {self.num_layers}; each must be at least 1"
+            )
+
+    @property
+    def out_width(self) -> int:
+        return self.width * (2 if self.bidirectional else 1)
+
+    @property
+    def num_states(self) -> int:
+        """Vectors of state per layer and direction: an LSTM keeps h and c."""
+        return 2 if self.cell == "lstm" else 1

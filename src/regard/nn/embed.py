@@ -1,0 +1,72 @@
+"""Embeddings in, scores over the vocabulary out; the two may share one table."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.attention.position import Position
+from regard.attention.site import Site
+from regard.errors import UserError
+
+
+def word_table(vocabulary: int, width: int) -> nn.Parameter:
+    """One vector for each word; an embedding and an output head may hold the same table [Press+ 2017]."""
+    return nn.Parameter(torch.randn(vocabulary, width) * width**-0.5)
+
+
+class Embedding(nn.Module):
+    """Token ids (B, T) -> vectors (B, T, C): a row of the table, scaled by sqrt(C) where asked
+    [Vaswani+ 2017, section 3.4], with its position, normed where asked (as BART does), dropped out."""
+
+    def __init__(
+        self,
+        table: nn.Parameter,
+        *,
+        position: Position | None = None,
+        scaled: bool = False,
+        norm: nn.Module | None = None,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.table = table
+        self.position = position or Position()
+        self.norm = norm or nn.Identity()
+        self.scale = table.shape[1] ** 0.5 if scaled else 1.0
+        self.dropout = dropout
+
+    def forward(
+        self, tokens: Tensor, positions: Tensor, lengths: Tensor | None = None, site: Site = Site()
+    ) -> Tensor:
+        check_tokens(tokens, len(self.table))
+        x = F.embedding(tokens, self.table) * self.scale
+        return site.dropout(self.norm(self.position.embed(x, positions, lengths)), self.dropout)
+
+
+class OutputHead(nn.Module):
+    """Vectors (.., C) -> logits (.., V)."""
+
+    def __init__(self, table: nn.Parameter, *, bias: bool) -> None:
+        super().__init__()
+        self.table = table
+        self.bias = nn.Parameter(torch.zeros(len(table))) if bias else None
+
+    def forward(self, x: Tensor, candidates: Tensor | None = None) -> Tensor:
+        """With candidates (V',), logits of those words alone."""
+        if candidates is None:
+            return F.linear(x, self.table, self.bias)
+        bias = None if self.bias is None else self.bias[candidates]
+        return F.linear(x, self.table[candidates], bias)
+
+
+def check_tokens(tokens: Tensor, vocabulary: int) -> None:
+    """Out-of-range ids crash with no word on some devices; say which one."""
+    if tokens.dim() != 2 or tokens.numel() == 0:
+        raise UserError(f"tokens of shape {tuple(tokens.shape)}; they need (sentences, steps), each at least 1")
+    low, high = torch.aminmax(tokens)
+    if low < 0 or high >= vocabulary:
+        raise UserError(
+            f"token id {int(low if low < 0 else high)} is outside the vocabulary of {vocabulary}; "
+            "was the text encoded by this model's tokenizer?"
+        )

@@ -1,0 +1,122 @@
+"""Block and Stack: the trunk of encoders, decoders and everything built like them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from regard.attention.cache import KV
+from regard.attention.mask import Mask
+from regard.attention.multihead import MultiheadAttention
+from regard.attention.position import layer_position, steps
+from regard.attention.site import Site
+from regard.nn.config import StackConfig
+from regard.nn.feedforward import FeedForward
+from regard.nn.norm import Residual, make_norm
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """What blocks look at besides themselves: keys and values by layer, and which of them count."""
+
+    layers: Sequence[KV]
+    mask: Mask
+
+
+@dataclass(frozen=True, eq=False)
+class Stacked:
+    """The trunk's output (B, T, C), and each layer's keys and values so far."""
+
+    x: Tensor
+    caches: tuple[KV, ...]
+
+
+class Block(nn.Module):
+    """Self-attention, cross-attention where there is a memory, feed-forward; each inside a residual."""
+
+    def __init__(self, config: StackConfig, layer: int) -> None:
+        super().__init__()
+        attention = config.attention
+        position = layer_position(config.position, attention.head_width, attention.num_heads, layer)
+        self.self_attention = MultiheadAttention(attention, position)
+        self.self_residual = self._residual(config)
+        self.cross_attention = MultiheadAttention(attention) if config.cross else None
+        self.cross_residual = self._residual(config) if config.cross else None
+        self.feedforward = FeedForward(
+            attention.width, config.hidden, config.activation, config.hidden_dropout, attention.bias
+        )
+        self.feedforward_residual = self._residual(config)
+
+    @staticmethod
+    def _residual(config: StackConfig) -> Residual:
+        return Residual(config.attention.width, config.norm, config.placement, config.dropout)
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        mask: Mask,
+        positions: Tensor,
+        past: KV | None,
+        starts: Tensor | None,
+        memory: KV | None,
+        memory_mask: Mask,
+        site: Site,
+    ) -> tuple[Tensor, KV]:
+        seen = self.self_residual.enter(x)
+        cache = self.self_attention.memorise(seen, positions)
+        cache = cache if past is None else past.append(cache)
+        said = self.self_attention(seen, cache, mask=mask, starts=starts, site=site / "self")
+        x = self.self_residual.leave(x, said, site / "self")
+        if self.cross_attention is not None and self.cross_residual is not None:
+            assert memory is not None, "a block with cross-attention needs a memory"
+            seen = self.cross_residual.enter(x)
+            said = self.cross_attention(seen, memory, mask=memory_mask, site=site / "cross")
+            x = self.cross_residual.leave(x, said, site / "cross")
+        said = self.feedforward(self.feedforward_residual.enter(x), site / "hidden")
+        return self.feedforward_residual.leave(x, said, site / "feedforward"), cache
+
+
+class Stack(nn.Module):
+    """Blocks, one above the other; with norms before the sub-layers, one more at the end."""
+
+    def __init__(self, config: StackConfig) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(Block(config, layer) for layer in range(config.num_layers))
+        last = config.placement == "pre"
+        self.norm = make_norm(config.norm, config.attention.width) if last else nn.Identity()
+
+    def memorise(self, memory: Tensor, mask: Mask) -> Memory:
+        """What each layer's cross-attention keeps of an encoder's output (B, S, C)."""
+        return Memory([block.cross_attention.memorise(memory) for block in self.blocks], mask)  # type: ignore
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        mask: Mask = Mask(),
+        memory: Memory | None = None,
+        past: Sequence[KV] | None = None,
+        starts: Tensor | None = None,
+        site: Site = Site(),
+    ) -> Stacked:
+        """x (B, T, C) continues `past`, whose sentences begin at index `starts` (B,) where they are ragged."""
+        num_past = past[0].num_keys if past else 0
+        positions, _ = steps(x.shape[1], num_past + x.shape[1], starts, x.device)
+        mask = mask.shifted(starts)
+        caches = []
+        for i, block in enumerate(self.blocks):
+            x, cache = block(
+                x,
+                mask=mask,
+                positions=positions,
+                past=past[i] if past else None,
+                starts=starts,
+                memory=memory.layers[i] if memory else None,
+                memory_mask=memory.mask if memory else Mask(),
+                site=site / i,
+            )
+            caches.append(cache)
+        return Stacked(self.norm(x), tuple(caches))
