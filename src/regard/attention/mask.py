@@ -154,7 +154,7 @@ class _Segments(Mask):
     def allowed(self, grid: Grid) -> Tensor:
         keys = _pick(self.ids, grid.columns, grid.shape[1], "segment ids")
         queries = (
-            _pick(self.ids, grid.seats, grid.shape[1], "segment ids")
+            _seated(self.ids, grid, "segment ids")
             if self.query_ids is None
             else _pick(self.query_ids, grid.rows, grid.shape[0], "segment ids of queries")
         )
@@ -167,7 +167,7 @@ class _Globals(Mask):
 
     def allowed(self, grid: Grid) -> Tensor:
         keys = _pick(self.which, grid.columns, grid.shape[1], "global tokens")
-        queries = _pick(self.which, grid.seats, grid.shape[1], "global tokens")
+        queries = _seated(self.which, grid, "global tokens")
         return queries[:, None, :, None] | keys[:, None, None, :]
 
 
@@ -178,7 +178,7 @@ class _Permutation(Mask):
 
     def allowed(self, grid: Grid) -> Tensor:
         keys = _pick(self.ranks, grid.columns, grid.shape[1], "order")[:, None, None, :]
-        queries = _pick(self.ranks, grid.seats, grid.shape[1], "order")[:, None, :, None]
+        queries = _seated(self.ranks, grid, "order")[:, None, :, None]
         return keys <= queries if self.sees_itself else keys < queries
 
 
@@ -233,6 +233,16 @@ def _pick(table: Tensor, index: Tensor, size: int, what: str) -> Tensor:
     if table.shape[1] != size:
         raise UserError(f"{what} cover {table.shape[1]} places but there are {size}; give one for each place")
     return table[:, index]
+
+
+def _seated(table: Tensor, grid: Grid, what: str) -> Tensor:
+    """The entries of the places where the queries sit."""
+    if grid.shape[0] > grid.shape[1]:
+        raise UserError(
+            f"{what} belong to keys, and {grid.shape[0]} queries do not all sit at one of {grid.shape[1]} keys; "
+            "use this mask where queries are among the keys"
+        )
+    return _pick(table, grid.seats, grid.shape[1], what)
 
 
 def _fitting(first: Tensor, second: Tensor) -> Tensor:

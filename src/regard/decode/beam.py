@@ -13,6 +13,7 @@ from regard.decode.config import Beam
 from regard.decode.filters import Filter, apply_all, begin_all, select_all
 from regard.decode.ranking import Hypothesis, best_normaliser, normaliser
 from regard.decode.stepper import S, Stepper, first_tokens
+from regard.decode.walk import greedy
 from regard.shapes import Padded
 
 
@@ -61,7 +62,6 @@ class Finished:
         ]
 
 
-@torch.no_grad()
 def beam_search(
     stepper: Stepper[S],
     batch: Any,
@@ -71,7 +71,25 @@ def beam_search(
     prefix: Padded | None = None,
     sentences: Sequence[int] | None = None,
 ) -> list[list[Hypothesis]]:
-    """The best finished hypotheses of each sentence [Graves 2012; Wu+ 2016, section 7].
+    """The best finished hypotheses of each sentence; a beam of one is greedy search.
+
+    (Searched to the end by the rule below, one hypothesis would go on after its own end mark, for the sake of a
+    length penalty that compares it with itself.)
+    """
+    if search.size == 1:
+        return greedy(stepper, batch, search, filters=filters, prefix=prefix)
+    return breadth_first(stepper, batch, search, filters, prefix)
+
+
+@torch.no_grad()
+def breadth_first(
+    stepper: Stepper[S],
+    batch: Any,
+    search: Beam,
+    filters: Sequence[Filter],
+    prefix: Padded | None,
+) -> list[list[Hypothesis]]:
+    """Beam search [Graves 2012; Wu+ 2016, section 7].
 
     At each step the 2K best continuations of a sentence's K hypotheses are taken: at most K of them can end, so K
     remain. Only those among the K best may end. A sentence is done when none of its hypotheses can still come to

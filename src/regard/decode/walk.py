@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.decode.config import Greedy, Sample, Search
+from regard.decode.config import Sample, Search
 from regard.decode.filters import Filter, apply_all, begin_all, select_all
 from regard.decode.ranking import Hypothesis, normaliser
 from regard.decode.stepper import S, Stepper, first_tokens
@@ -63,7 +63,7 @@ def walk(
 def greedy(
     stepper: Stepper[S],
     batch: Any,
-    search: Greedy,
+    search: Search,
     *,
     filters: Sequence[Filter] = (),
     prefix: Padded | None = None,

@@ -1,0 +1,87 @@
+"""Attention on demand: what a model looked at while it said what it said.
+
+Decoding takes the fast path and keeps no weights. Afterwards one teacher-forced pass over the chosen output, by the
+reference kernel, gives every layer's and head's weights, whatever search found the output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from regard.attention.site import Site, Trace
+from regard.errors import UserError
+from regard.shapes import Padded
+
+
+class Explainable(Protocol):
+    """A model with a teacher-forced pass."""
+
+    @property
+    def start(self) -> int: ...
+
+    def __call__(self, source: Padded, target: Tensor, site: Site) -> Any:
+        """Logits (B, T, V) of the word after each of target (B, T)."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """One sentence and its output: log_probs (T,) of the output's tokens, and by site the weights (H, T, S).
+
+    Row t of a decoder's map is the step that said target token t. Sites are "encoder.0.self", "decoder.0.self",
+    "decoder.0.cross" and so on; a recurrent decoder has one, "decoder.cross".
+    """
+
+    source: list[int]
+    target: list[int]
+    log_probs: Tensor
+    maps: dict[str, Tensor]
+
+    def merged(self, path: str, rows: Sequence[int], columns: Sequence[int]) -> Tensor:
+        """A map by words: pieces with the same group number are one word (H, words, words).
+
+        A word receives what its pieces receive together, and gives what they give on average, so rows still sum to 1.
+        """
+        weights = self.maps[path]
+        for name, groups, size in (("rows", rows, weights.shape[1]), ("columns", columns, weights.shape[2])):
+            if len(groups) != size:
+                raise UserError(f"{len(groups)} group numbers for {size} {name} of {path}; give one for each token")
+        gather = _membership(columns).to(weights)
+        spread = _membership(rows).to(weights)
+        return (spread / spread.sum(0)).T @ weights @ gather
+
+
+@torch.no_grad()
+def explain(model: Explainable, source: Padded, outputs: Sequence[Sequence[int]]) -> list[Explanation]:
+    """For each sentence of a batch and its output (tokens as a search gives them, or any others)."""
+    if len(outputs) != len(source):
+        raise UserError(f"{len(outputs)} outputs for {len(source)} sources; give one for each")
+    target = Padded.of(outputs)
+    shifted = torch.cat((torch.full_like(target.tokens[:, :1], model.start), target.tokens[:, :-1]), 1)
+    trace = Trace()
+    logits = model(source, shifted, Site(trace=trace))
+    log_probs = logits.log_softmax(-1).gather(2, target.tokens[..., None])[..., 0]  # -> (B, T)
+    maps = trace.maps()
+    told = []
+    for i, (words, said) in enumerate(zip(source.lists(), target.lists(), strict=True)):
+        own = {path: _trim(path, weights[i], len(words), len(said)) for path, weights in maps.items()}
+        told.append(Explanation(words, said, log_probs[i, : len(said)], own))
+    return told
+
+
+def _trim(path: str, weights: Tensor, source: int, target: int) -> Tensor:
+    """A batch's map without the padding of this sentence."""
+    if path.startswith("encoder"):
+        return weights[:, :source, :source]
+    return weights[:, :target, : source if path.endswith("cross") else target]
+
+
+def _membership(groups: Sequence[int]) -> Tensor:
+    """0/1 matrix (tokens, words) of which piece belongs to which word; words in order of first appearance."""
+    order = {group: i for i, group in enumerate(dict.fromkeys(groups))}
+    return torch.nn.functional.one_hot(torch.tensor([order[group] for group in groups]), len(order))

@@ -1,0 +1,54 @@
+import pytest
+import torch
+
+from regard.decode.config import Beam, Greedy, Sample, Search
+from regard.decode.search import decode
+from regard.engine.explain import explain
+from regard.errors import UserError
+from regard.models.build import build
+from tests.contracts.family import CONFIGS, SOURCES, a_source
+
+SEARCHES = {"greedy": Greedy(max_length=6), "beam": Beam(size=4, max_length=6), "sample": Sample(max_length=6)}
+
+
+@pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES)
+@pytest.mark.parametrize("name", CONFIGS)
+def test_what_was_decoded_is_explained_with_the_same_log_probabilities(name: str, search: Search) -> None:
+    model = build(CONFIGS[name])
+    best = [hypotheses[0] for hypotheses in decode(model, a_source(), search)]
+    for sentence, hypothesis, told in zip(
+        SOURCES, best, explain(model, a_source(), [h.tokens for h in best]), strict=True
+    ):
+        assert told.source == sentence
+        assert told.target == hypothesis.tokens
+        assert abs(float(told.log_probs.sum()) - hypothesis.log_prob) < 1e-5 * len(hypothesis.tokens)
+        for weights in told.maps.values():
+            assert torch.allclose(weights.sum(-1), torch.ones(weights.shape[:-1]), atol=1e-5)
+
+
+def test_maps_are_trimmed_to_their_sentence() -> None:
+    model = build(CONFIGS["preset-transformer_tiny"])
+    told = explain(model, a_source(), [[4, 5, 2], [6, 2], [2]])[1]
+    assert {path: tuple(weights.shape) for path, weights in told.maps.items()} == {
+        "encoder.0.self": (4, 3, 3),
+        "encoder.1.self": (4, 3, 3),
+        "decoder.0.self": (4, 2, 2),
+        "decoder.0.cross": (4, 2, 3),
+        "decoder.1.self": (4, 2, 2),
+        "decoder.1.cross": (4, 2, 3),
+    }
+
+
+def test_pieces_merge_to_words() -> None:
+    model = build(CONFIGS["preset-recurrent_bahdanau"])
+    (told,) = explain(model, a_source([[5, 6, 7]]), [[4, 8, 2]])
+    weights = told.maps["decoder.cross"][0]
+    merged = told.merged("decoder.cross", rows=[0, 0, 1], columns=[7, 3, 3])[0]
+    by_hand = torch.stack((weights[:2].mean(0), weights[2]))
+    by_hand = torch.stack((by_hand[:, 0], by_hand[:, 1:].sum(1)), 1)
+    assert torch.allclose(merged, by_hand)
+    assert torch.allclose(merged.sum(-1), torch.ones(2))
+    with pytest.raises(UserError, match="2 group numbers for 3 columns"):
+        told.merged("decoder.cross", rows=[0, 0, 1], columns=[0, 1])
+    with pytest.raises(UserError, match="1 outputs for 3 sources"):
+        explain(model, a_source(), [[4]])
