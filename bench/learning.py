@@ -12,11 +12,12 @@ import argparse
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from torch.nn import functional as F
 
@@ -24,13 +25,7 @@ from regard.attention.site import Site
 from regard.decode.config import Greedy
 from regard.decode.search import decode
 from regard.models.build import build
-from regard.models.config import (
-    RecurrentAttention,
-    RecurrentConfig,
-    Seq2seqConfig,
-    TransformerConfig,
-    transformer_tiny,
-)
+from regard.models.config import RecurrentAttention, RecurrentConfig, Seq2seqConfig, transformer_tiny
 from regard.rng import Key
 from regard.shapes import Padded
 
@@ -119,13 +114,22 @@ def exact_match(model: Any, task: str, length: int, count: int = 500) -> float:
     return sum(best.tokens == want for (best,), want in zip(answers, wanted, strict=True)) / count
 
 
+def show(progress: Progress, bar: TaskID, loss: float) -> None:
+    progress.update(bar, advance=1, loss=loss)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tasks", nargs="*", default=[*TASKS, "lengths"], help="copy, reverse, sort, lengths")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     console = Console()
-    columns = TextColumn("{task.description}"), BarColumn(), TextColumn("loss {task.fields[loss]:.3f}"), TimeRemainingColumn()
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("loss {task.fields[loss]:.3f}"),
+        TimeRemainingColumn(),
+    )
     table = Table("model", "task", "trained on lengths", "exact match", "minutes", title="Learning")
     with Progress(*columns, console=Console(stderr=True)) as progress:
         for task in arguments.tasks:
@@ -138,8 +142,9 @@ def main() -> None:
                 job = "copy" if task == "lengths" else task
                 model = build(config, arguments.seed)
                 bar = progress.add_task(f"{name}, {task}", total=budget.steps, loss=float("nan"))
+                tick = partial(show, progress, bar)
                 began = time.perf_counter()
-                learn(model, job, budget, lengths, arguments.seed, lambda x: progress.update(bar, advance=1, loss=x))
+                learn(model, job, budget, lengths, arguments.seed, tick)
                 minutes = (time.perf_counter() - began) / 60
                 scores = ", ".join(f"{n}: {exact_match(model, job, n):.1%}" for n in tests)
                 table.add_row(name, job, "{} to {}".format(*lengths), scores, f"{minutes:.1f}")

@@ -31,7 +31,7 @@ class Key:
     def philox(self) -> np.random.Philox:
         """The generator of this place, at its beginning."""
         digest = blake2b(repr((self.seed, *self.path)).encode(), digest_size=16).digest()
-        return np.random.Philox(key=np.frombuffer(digest, np.uint64))
+        return np.random.Philox(key=np.frombuffer(digest, "<u8"))
 
     def generator(self) -> np.random.Generator:
         """For shuffles and draws that happen once."""
@@ -59,7 +59,7 @@ def uniforms(key: Key, rows: NDArray[np.int64], column: int) -> NDArray[np.float
     with np.errstate(over="ignore"):
         mixed = _mix(rows.astype(np.uint64) + np.uint64(key.word()))
         mixed = _mix(mixed + np.uint64(column))
-    return (mixed >> np.uint64(11)) * 2.0**-53
+    return (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -1,12 +1,12 @@
 import pytest
 import torch
+from tests.contracts.family import CONFIGS, SOURCES, a_source
 
 from regard.decode.config import Beam, Greedy, Sample, Search
 from regard.decode.search import decode
 from regard.engine.explain import explain
 from regard.errors import UserError
 from regard.models.build import build
-from tests.contracts.family import CONFIGS, SOURCES, a_source
 
 SEARCHES = {"greedy": Greedy(max_length=6), "beam": Beam(size=4, max_length=6), "sample": Sample(max_length=6)}
 

@@ -32,8 +32,7 @@ class KV:
         """The rows of both, the shorter filled up on one side: left for what grows, right for a finished memory."""
         longest = max(self.num_keys, other.num_keys)
         k, v = (
-            torch.cat([fill_up(x, longest, 2, fill) for x in pair])
-            for pair in ((self.k, other.k), (self.v, other.v))
+            torch.cat([fill_up(x, longest, 2, fill) for x in pair]) for pair in ((self.k, other.k), (self.v, other.v))
         )
         return KV(k, v)
 

@@ -73,8 +73,7 @@ class AttentionConfig:
         if self.projection is None:
             if self.num_heads != 1 or self.groups != 1:
                 raise UserError(
-                    f"{self.num_heads} heads without projections would all look alike; "
-                    "use one head, or projection: []"
+                    f"{self.num_heads} heads without projections would all look alike; use one head, or projection: []"
                 )
         elif self.width % self.num_heads:
             try_width = self.width - self.width % self.num_heads or self.num_heads

@@ -96,7 +96,7 @@ class Fraction(Encoding):
 
 
 def wavelengths(width: int, base: float) -> Tensor:
-    """w_i = base^(-2i/width), radians per step (width/2,), in float64: a float32 product is off by 1e-4 at step 1000."""
+    """w_i = base^(-2i/width), radians per step (width/2,); float64, as float32 angles are off by 1e-4 at step 1000."""
     return base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
 
 

@@ -196,9 +196,7 @@ class Chunked(Kernel):
             part = partial(self._attend_rows, problem, rows)
             # Recomputed in backward: a block of queries is all that is ever held.
             outs.append(
-                checkpoint(part, use_reentrant=False, preserve_rng_state=False)
-                if torch.is_grad_enabled()
-                else part()
+                checkpoint(part, use_reentrant=False, preserve_rng_state=False) if torch.is_grad_enabled() else part()
             )
         return torch.cat(outs, dim=2)
 
@@ -276,8 +274,7 @@ def _check_shapes(q: Tensor, k: Tensor, v: Tensor) -> None:
         raise UserError(f"keys and values differ in heads or steps: {shapes}; each key needs its value")
     if q.shape[1] % k.shape[1]:
         raise UserError(
-            f"{q.shape[1]} query heads cannot share {k.shape[1]} key/value heads evenly; "
-            f"use a divisor of {q.shape[1]}"
+            f"{q.shape[1]} query heads cannot share {k.shape[1]} key/value heads evenly; use a divisor of {q.shape[1]}"
         )
 
 

@@ -184,15 +184,15 @@ class _Permutation(Mask):
 
 @dataclass(frozen=True, eq=False)
 class _Matrix(Mask):
-    matrix: Tensor
+    table: Tensor
 
     def allowed(self, grid: Grid) -> Tensor:
-        if tuple(self.matrix.shape[-2:]) != grid.shape:
+        if tuple(self.table.shape[-2:]) != grid.shape:
             raise UserError(
-                f"mask matrix of {tuple(self.matrix.shape[-2:])} queries x keys does not fit "
+                f"mask matrix of {tuple(self.table.shape[-2:])} queries x keys does not fit "
                 f"{grid.shape[0]} queries and {grid.shape[1]} keys; build it with those two sizes"
             )
-        return self.matrix[..., grid.rows, :][..., grid.columns]
+        return self.table[..., grid.rows, :][..., grid.columns]
 
 
 @dataclass(frozen=True, eq=False)

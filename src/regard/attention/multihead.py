@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from torch import Tensor, nn
 
 from regard.attention.cache import KV
@@ -28,6 +30,9 @@ class MultiheadAttention(nn.Module):
         if config.score not in SCORES:
             raise UserError(f"there is no score {config.score!r}; choose {', '.join(SCORES)}")
         self.to_q: nn.Module
+        self.to_k: nn.Module
+        self.to_v: nn.Module
+        self.to_out: nn.Module
         if config.projection is None:
             self.to_q = self.to_k = self.to_v = self.to_out = nn.Identity()
             widths = width, memory
@@ -49,13 +54,7 @@ class MultiheadAttention(nn.Module):
         return KV(self.score.keys(k), v)
 
     def forward(
-        self,
-        x: Tensor,
-        memory: KV,
-        *,
-        mask: Mask = Mask(),
-        starts: Tensor | None = None,
-        site: Site = Site(),
+        self, x: Tensor, memory: KV, *, mask: Mask = Mask(), starts: Tensor | None = None, site: Site = Site()
     ) -> Tensor:
         """x (B, T, C) looks at the memory -> (B, T, C); x is at the last T steps of it, if position matters."""
         q = self._split(self.to_q(x), self.config.num_heads)  # -> (B, H, T, D)
@@ -78,7 +77,7 @@ class MultiheadAttention(nn.Module):
                 site.trace.record(site.path, attended.weights)
             mixed = self.position.mix(attended.weights, queries, keys)
             out = attended.out if mixed is None else attended.out + mixed
-        return self.to_out(out.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
+        return self.to_out(out.transpose(1, 2).flatten(2))
 
     def _split(self, x: Tensor, heads: int | None = None) -> Tensor:
         """(B, T, H D) -> (B, H, T, D)."""
@@ -89,6 +88,6 @@ def _projection(width: int, hidden: tuple[int, ...], out: int, bias: bool) -> nn
     """A linear map, or an MLP with ReLU between its layers."""
     widths = [width, *hidden, out]
     layers: list[nn.Module] = []
-    for a, b in zip(widths[:-1], widths[1:], strict=True):
+    for a, b in pairwise(widths):
         layers += [nn.Linear(a, b, bias=bias), nn.ReLU()]
     return layers[0] if len(layers) == 2 else nn.Sequential(*layers[:-1])

@@ -24,17 +24,17 @@ class Position(nn.Module):
         """On embeddings (B, T, C)."""
         return x
 
-    def queries(self, q: Tensor, positions: Tensor) -> Tensor:
+    def queries(self, x: Tensor, positions: Tensor) -> Tensor:
         """On queries (B, H, T, D)."""
-        return q
+        return x
 
-    def keys(self, k: Tensor, positions: Tensor) -> Tensor:
+    def keys(self, x: Tensor, positions: Tensor) -> Tensor:
         """On keys (B, G, S, D)."""
-        return k
+        return x
 
-    def values(self, v: Tensor, positions: Tensor) -> Tensor:
+    def values(self, x: Tensor, positions: Tensor) -> Tensor:
         """On values (B, G, S, E)."""
-        return v
+        return x
 
     def bias(self, q: Tensor, queries: Tensor, keys: Tensor) -> Tensor | None:
         """On scores: (B, H, T, S) or broadcastable, to be added; from q and the positions of queries and keys."""
@@ -66,8 +66,8 @@ class AddedToProjections(Position):
         super().__init__()
         self.encoding = encoding
 
-    def queries(self, q: Tensor, positions: Tensor) -> Tensor:
-        return q + self.encoding(positions, None)[:, None].to(q.dtype)
+    def queries(self, x: Tensor, positions: Tensor) -> Tensor:
+        return x + self.encoding(positions, None)[:, None].to(x.dtype)
 
     keys = values = queries
 
@@ -112,10 +112,10 @@ class Rotary(Position):
         self.interleaved = layout == "interleaved"
         self.angles = wavelengths(width, base)
 
-    def queries(self, q: Tensor, positions: Tensor) -> Tensor:
-        turns = positions[:, None, :, None] * self.angles.to(q.device)  # -> (1|B, 1, T, D/2)
-        cos, sin = turns.cos().to(q.dtype), turns.sin().to(q.dtype)
-        a, b = (q[..., 0::2], q[..., 1::2]) if self.interleaved else q.chunk(2, dim=-1)
+    def queries(self, x: Tensor, positions: Tensor) -> Tensor:
+        turns = positions[:, None, :, None] * self.angles.to(x.device)  # -> (1|B, 1, T, D/2)
+        cos, sin = turns.cos().to(x.dtype), turns.sin().to(x.dtype)
+        a, b = (x[..., 0::2], x[..., 1::2]) if self.interleaved else x.chunk(2, dim=-1)
         turned = a * cos - b * sin, a * sin + b * cos
         return torch.stack(turned, -1).flatten(-2) if self.interleaved else torch.cat(turned, -1)
 
@@ -137,7 +137,7 @@ class Alibi(Position):
 
 
 def alibi_slopes(num_heads: int) -> Tensor:
-    """2^(-8/n), 2^(-16/n), ...; where n is no power of two, the next power's odd members fill up, as the paper's code does."""
+    """2^(-8/n), 2^(-16/n), ...; where n is no power of two, the next power's fill up, as in the paper's code."""
     power = 1 << (num_heads.bit_length() - 1)
     exponents = torch.arange(1, power + 1, dtype=torch.float64) * (-8 / power)
     extra = torch.arange(1, 2 * (num_heads - power) + 1, 2, dtype=torch.float64) * (-4 / power)

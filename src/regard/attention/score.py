@@ -8,6 +8,7 @@ from head to head already.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -82,7 +83,7 @@ class Bilinear(_Learned):
         self.to_query_space = nn.Linear(key_width, query_width, bias=False)
 
     def keys(self, k: Tensor) -> Tensor:
-        return self.to_query_space(k)  # type: ignore[no-any-return]
+        return self.to_query_space(k)
 
     def scale(self, width: int) -> float:
         return 1.0
@@ -100,20 +101,20 @@ class MLP(_Learned):
         self.from_query = nn.Linear(query_width, first)
         self.from_key = nn.Linear(key_width, first, bias=False)
         widths = [first, *rest]
-        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(widths[:-1], widths[1:], strict=True))
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
         self.to_score = nn.Linear(widths[-1], 1, bias=False)
 
     def keys(self, k: Tensor) -> Tensor:
-        return self.from_key(k)  # type: ignore[no-any-return]
+        return self.from_key(k)
 
     def queries(self, q: Tensor) -> Tensor:
-        return self.from_query(q)  # type: ignore[no-any-return]
+        return self.from_query(q)
 
     def pairs(self, q: Tensor, k: Tensor) -> Tensor:
         x = torch.tanh(q.unsqueeze(-2) + k.unsqueeze(-3))  # -> (B, H, T, S, A)
         for layer in self.layers:
             x = torch.tanh(layer(x))
-        return self.to_score(x).squeeze(-1)  # type: ignore[no-any-return]
+        return self.to_score(x).squeeze(-1)
 
 
 class Additive(MLP):

@@ -83,11 +83,7 @@ def beam_search(
 
 @torch.no_grad()
 def breadth_first(
-    stepper: Stepper[S],
-    batch: Any,
-    search: Beam,
-    filters: Sequence[Filter],
-    prefix: Padded | None,
+    stepper: Stepper[S], batch: Any, search: Beam, filters: Sequence[Filter], prefix: Padded | None
 ) -> list[list[Hypothesis]]:
     """Beam search [Graves 2012; Wu+ 2016, section 7].
 

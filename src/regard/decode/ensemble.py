@@ -38,8 +38,7 @@ class Ensemble:
         marks = {(member.start, member.end) for member in members}
         if len(marks) > 1:
             raise UserError(
-                f"ensemble members disagree on (start, end) tokens: {sorted(marks)}; "
-                "they must share one vocabulary"
+                f"ensemble members disagree on (start, end) tokens: {sorted(marks)}; they must share one vocabulary"
             )
         self.members = list(members)
         self.start, self.end = marks.pop()
@@ -47,9 +46,7 @@ class Ensemble:
     def begin(self, batch: Any, prefix: Padded | None = None, *, watch: bool = False) -> EnsembleState:
         return EnsembleState(tuple(member.begin(batch, prefix, watch=watch) for member in self.members))
 
-    def step(
-        self, tokens: Tensor, state: EnsembleState, *, candidates: Tensor | None = None
-    ) -> Step[EnsembleState]:
+    def step(self, tokens: Tensor, state: EnsembleState, *, candidates: Tensor | None = None) -> Step[EnsembleState]:
         pairs = zip(self.members, state.members, strict=True)
         said = [member.step(tokens, own, candidates=candidates) for member, own in pairs]
         sizes = {step.log_probs.shape[-1] for step in said}

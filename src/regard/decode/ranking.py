@@ -19,7 +19,7 @@ class Hypothesis:
 
 def normaliser(search: Search, length: int) -> float:
     """What a log-probability is divided by to become a score."""
-    return LENGTH_RULES[search.length_rule](length) ** search.length_penalty
+    return float(LENGTH_RULES[search.length_rule](length) ** search.length_penalty)
 
 
 def best_normaliser(search: Search, length: int) -> float:
@@ -30,7 +30,4 @@ def best_normaliser(search: Search, length: int) -> float:
     return max(normaliser(search, length), normaliser(search, search.max_length))
 
 
-LENGTH_RULES: dict[str, Callable[[int], float]] = {
-    "power": float,
-    "gnmt": lambda length: (5 + length) / 6,
-}
+LENGTH_RULES: dict[str, Callable[[int], float]] = {"power": float, "gnmt": lambda length: (5 + length) / 6}

@@ -24,9 +24,7 @@ def decode(
     sentences: Sequence[int] | None = None,
 ) -> list[list[Hypothesis]]:
     """For each sentence its hypotheses, best first; `sentences` numbers them within a larger job."""
-    return SEARCHES[type(search)](
-        stepper, batch, search, filters=filters, prefix=prefix, sentences=sentences
-    )
+    return SEARCHES[type(search)](stepper, batch, search, filters=filters, prefix=prefix, sentences=sentences)
 
 
 SEARCHES: dict[type[Search], Callable[..., list[list[Hypothesis]]]] = {

@@ -57,7 +57,7 @@ class Stepper(Protocol[S]):
         ...
 
     def step(self, tokens: Tensor, state: S, *, candidates: Tensor | None = None) -> Step[S]:
-        """Take one token for each row (N,) and tell the next one's log-probabilities, over `candidates` (V',) if given."""
+        """Take a token for each row (N,) and tell the next one's log-probabilities, of `candidates` (V',) if given."""
         ...
 
 

@@ -23,12 +23,7 @@ Choice = Callable[[Tensor, Tensor, int], Tensor]
 
 @torch.no_grad()
 def walk(
-    stepper: Stepper[S],
-    batch: Any,
-    search: Search,
-    choose: Choice,
-    filters: Sequence[Filter],
-    prefix: Padded | None,
+    stepper: Stepper[S], batch: Any, search: Search, choose: Choice, filters: Sequence[Filter], prefix: Padded | None
 ) -> list[list[Hypothesis]]:
     """Steps until every row has ended; a row that has ended is dropped and costs nothing further."""
     state = stepper.begin(batch, prefix)
@@ -90,7 +85,9 @@ def sample(
     return walk(stepper, batch, search, partial(_draw, search, numbers), filters, prefix)
 
 
-def _draw(search: Sample, numbers: np.ndarray[Any, np.dtype[np.int64]], log_probs: Tensor, rows: Tensor, step: int) -> Tensor:
+def _draw(
+    search: Sample, numbers: np.ndarray[Any, np.dtype[np.int64]], log_probs: Tensor, rows: Tensor, step: int
+) -> Tensor:
     """The word at which the cumulated probability, likeliest first, passes a uniform number."""
     number = torch.from_numpy(uniforms(Key(search.seed, ("sample",)), numbers[rows.numpy()], step))
     ordered, words = truncate(log_probs, search)

@@ -203,9 +203,7 @@ def transformer_tiny(source_vocabulary: int, target_vocabulary: int) -> Transfor
 
 def transformer_base(source_vocabulary: int, target_vocabulary: int) -> TransformerConfig:
     """The paper's base model: 6+6 layers of width 512 [Vaswani+ 2017, table 3]."""
-    return TransformerConfig(
-        source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary, dropout=0.1
-    )
+    return TransformerConfig(source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary, dropout=0.1)
 
 
 def transformer_big(source_vocabulary: int, target_vocabulary: int) -> TransformerConfig:

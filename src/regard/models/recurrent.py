@@ -98,7 +98,7 @@ class Recurrent(nn.Module):
     def forward(self, source: Padded, target: Tensor, site: Site = Site()) -> Tensor:
         """Logits (B, T, V) of the word after each of target (B, T), which begins with `start`."""
         state = self.encode(source, site)
-        return self.head(self._decode(target, state, site)[0])  # type: ignore[no-any-return]
+        return self.head(self._decode(target, state, site)[0])
 
     def begin(self, batch: Padded, prefix: Padded | None = None, *, watch: bool = False) -> RecurrentState:
         state = self.encode(batch, watch=watch)
@@ -110,9 +110,7 @@ class Recurrent(nn.Module):
             state = replace(state, hidden=torch.where(reads, newer.hidden, state.hidden))
         return state
 
-    def step(
-        self, tokens: Tensor, state: RecurrentState, *, candidates: Tensor | None = None
-    ) -> Step[RecurrentState]:
+    def step(self, tokens: Tensor, state: RecurrentState, *, candidates: Tensor | None = None) -> Step[RecurrentState]:
         trace = Trace() if state.watch and self.attention else None
         x, state = self._decode(tokens[:, None], state, Site(trace=trace))
         log_probs = self.head(x[:, -1], candidates).log_softmax(-1)
@@ -121,7 +119,7 @@ class Recurrent(nn.Module):
 
     def _embed(self, embedding: Embedding, tokens: Tensor, site: Site) -> Tensor:
         positions, _ = steps(tokens.shape[1], tokens.shape[1], None, tokens.device)
-        return embedding(tokens, positions, None, site)  # type: ignore[no-any-return]
+        return embedding(tokens, positions, None, site)
 
     def _decode(self, tokens: Tensor, state: RecurrentState, site: Site) -> tuple[Tensor, RecurrentState]:
         """Readouts (N, T, C) for more tokens (N, T), and the state after them."""
@@ -137,10 +135,8 @@ class Recurrent(nn.Module):
             context = self._look(run.x, words, state, site)
         return self._read(run.x, context, site), replace(state, hidden=run.state)
 
-    def _look_then_step(
-        self, words: Tensor, state: RecurrentState, site: Site
-    ) -> tuple[Tensor, RecurrentState]:
-        """Bahdanau's order: c(t) from s(t-1), then s(t) from the word and c(t); a loop, as each state needs the last."""
+    def _look_then_step(self, words: Tensor, state: RecurrentState, site: Site) -> tuple[Tensor, RecurrentState]:
+        """Bahdanau's order: c(t) from s(t-1), then s(t) from the word and c(t); a loop, each state needing the last."""
         outs, contexts = [], []
         for t, word in enumerate(words.split(1, dim=1)):
             query = state.hidden[:, -1:, 0, 0]  # the top layer's h: (N, 1, C)
@@ -152,11 +148,13 @@ class Recurrent(nn.Module):
         return self._read(torch.cat(outs, 1), torch.cat(contexts, 1), site), state
 
     def _look(self, query: Tensor, words: Tensor, state: RecurrentState, site: Site) -> Tensor:
-        assert self.attention is not None and self.config.attention is not None and state.memory is not None
+        assert self.attention is not None
+        assert self.config.attention is not None
+        assert state.memory is not None
         if self.config.attention.query_word:
             query = self._with(query, words)
         mask = Mask.padding(state.lengths)
-        return self.attention(query, state.memory, mask=mask, site=site / "cross")  # type: ignore[no-any-return]
+        return self.attention(query, state.memory, mask=mask, site=site / "cross")
 
     def _read(self, states: Tensor, context: Tensor | None, site: Site) -> Tensor:
         """tanh(W [s; c]), from which words are told [Luong+ 2015, eq. 5]."""

@@ -42,9 +42,7 @@ class TransformerState:
         if torch.equal(rows, self.rows):
             return replace(self, past=tuple(past), starts=starts)
         memory = tuple(kv.select(index) for kv in self.memory)
-        return replace(
-            self, memory=memory, lengths=self.lengths[index], rows=rows, past=tuple(past), starts=starts
-        )
+        return replace(self, memory=memory, lengths=self.lengths[index], rows=rows, past=tuple(past), starts=starts)
 
     def join(self, other: TransformerState) -> TransformerState:
         longest = max(state.past[0].num_keys for state in (self, other))
@@ -89,7 +87,8 @@ class Transformer(nn.Module):
     def encode(self, source: Padded, site: Site = Site()) -> Memory:
         """The source, as the decoder's layers will look at it."""
         check_source(source)
-        positions, _ = steps(*source.tokens.shape[1:] * 2, None, source.tokens.device)
+        length = source.tokens.shape[1]
+        positions, _ = steps(length, length, None, source.tokens.device)
         x = self.source_embedding(source.tokens, positions, source.lengths, site / "source")
         mask = Mask.padding(source.lengths)
         encoded = self.encoder(x, mask=mask, site=site / "encoder")
@@ -98,7 +97,7 @@ class Transformer(nn.Module):
     def forward(self, source: Padded, target: Tensor, site: Site = Site()) -> Tensor:
         """Logits (B, T, V) of the word after each of target (B, T), which begins with `start`."""
         memory = self.encode(source, site)
-        return self.head(self._decode(target, memory, (), None, site)[0])  # type: ignore[no-any-return]
+        return self.head(self._decode(target, memory, (), None, site)[0])
 
     def begin(self, batch: Padded, prefix: Padded | None = None, *, watch: bool = False) -> TransformerState:
         memory = self.encode(batch)
@@ -132,7 +131,5 @@ class Transformer(nn.Module):
         num_past = past[0].num_keys if past else 0
         positions, _ = steps(tokens.shape[1], num_past + tokens.shape[1], starts, tokens.device)
         x = self.target_embedding(tokens, positions, None, site / "target")
-        stacked = self.decoder(
-            x, mask=Mask.causal(), memory=memory, past=past, starts=starts, site=site / "decoder"
-        )
+        stacked = self.decoder(x, mask=Mask.causal(), memory=memory, past=past, starts=starts, site=site / "decoder")
         return stacked.x, stacked.caches

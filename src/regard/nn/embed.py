@@ -36,9 +36,7 @@ class Embedding(nn.Module):
         self.scale = table.shape[1] ** 0.5 if scaled else 1.0
         self.dropout = dropout
 
-    def forward(
-        self, tokens: Tensor, positions: Tensor, lengths: Tensor | None = None, site: Site = Site()
-    ) -> Tensor:
+    def forward(self, tokens: Tensor, positions: Tensor, lengths: Tensor | None = None, site: Site = Site()) -> Tensor:
         check_tokens(tokens, len(self.table))
         x = F.embedding(tokens, self.table) * self.scale
         return site.dropout(self.norm(self.position.embed(x, positions, lengths)), self.dropout)

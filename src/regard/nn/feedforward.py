@@ -26,7 +26,7 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor, site: Site = Site()) -> Tensor:
         h = self.function(self.up(x)) if self.gate is None else self.function(self.gate(x)) * self.up(x)
-        return self.down(site.dropout(h, self.dropout))  # type: ignore[no-any-return]
+        return self.down(site.dropout(h, self.dropout))
 
 
 # What is applied between the layers, and whether a second branch is gated by it.

@@ -1,0 +1,179 @@
+"""Masks against an oracle of plain Python booleans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from regard.attention.mask import Grid, Mask
+from regard.errors import UserError
+
+B, H = 2, 1  # no mask but a matrix knows heads; the kernels' contract has such a matrix
+Oracle = Callable[[int, int, int, int], bool]  # sentence, head, query index, key index -> may attend
+
+
+@dataclass
+class Case:
+    """A mask, and what it should say; `text` shows how it was made."""
+
+    mask: Mask
+    oracle: Oracle
+    text: str
+
+
+@dataclass(frozen=True)
+class Sizes:
+    num_queries: int
+    num_keys: int
+
+    def seat(self, t: int) -> int:
+        return self.num_keys - self.num_queries + t
+
+
+@cache
+def leaves(sizes: Sizes) -> st.SearchStrategy[Case]:
+    keys = sizes.num_keys
+    lengths = st.lists(st.integers(0, keys), min_size=B, max_size=B)
+    rows = st.lists(st.lists(st.integers(0, 2), min_size=keys, max_size=keys), min_size=B, max_size=B)
+    flags = st.lists(st.booleans(), min_size=keys, max_size=keys)
+    cells = st.integers(0, 2 ** (B * sizes.num_queries * keys) - 1)
+    seat = sizes.seat
+
+    def matrix(bits: int) -> Case:
+        size = B * sizes.num_queries * keys
+        table = torch.tensor([bits >> i & 1 for i in range(size)]).view(B, sizes.num_queries, keys)
+        return Case(Mask.matrix(table), lambda b, h, t, s: bool(table[b, t, s]), f"matrix({bits})")
+
+    def permutation(order: list[int], sees: bool) -> Case:
+        def oracle(b: int, h: int, t: int, s: int) -> bool:
+            mine, its = order.index(seat(t)), order.index(s)
+            return its <= mine if sees else its < mine
+
+        return Case(Mask.permutation(torch.tensor(order), sees_itself=sees), oracle, f"permutation({order}, {sees})")
+
+    return st.one_of(
+        st.just(Case(Mask(), lambda b, h, t, s: True, "none")),
+        st.just(Case(Mask.causal(), lambda b, h, t, s: s <= seat(t), "causal")),
+        lengths.map(lambda n: Case(Mask.padding(torch.tensor(n)), lambda b, h, t, s: s < n[b], f"padding({n})")),
+        lengths.map(
+            lambda n: Case(Mask.prefix(torch.tensor(n)), lambda b, h, t, s: s < n[b] or s <= seat(t), f"prefix({n})")
+        ),
+        st.integers(1, keys).map(
+            lambda n: Case(Mask.window(n), lambda b, h, t, s: abs(s - seat(t)) < n, f"window({n})")
+        ),
+        rows.map(
+            lambda r: Case(
+                Mask.segments(torch.tensor(r)), lambda b, h, t, s: r[b][seat(t)] == r[b][s], f"segments({r})"
+            )
+        ),
+        flags.map(
+            lambda f: Case(Mask.globals(torch.tensor(f)), lambda b, h, t, s: f[seat(t)] or f[s], f"globals({f})")
+        ),
+        st.tuples(st.permutations(range(keys)), st.booleans()).map(lambda p: permutation(*p)),
+        cells.map(matrix),
+    )
+
+
+def joined(pair: tuple[Case, Case, bool]) -> Case:
+    a, b, both = pair
+    if both:
+        return Case(a.mask & b.mask, lambda *at: a.oracle(*at) and b.oracle(*at), f"({a.text} & {b.text})")
+    return Case(a.mask | b.mask, lambda *at: a.oracle(*at) or b.oracle(*at), f"({a.text} | {b.text})")
+
+
+@st.composite
+def compositions(draw: st.DrawFn) -> tuple[Sizes, Case]:
+    num_keys = draw(st.integers(1, 5))
+    sizes = Sizes(draw(st.integers(1, num_keys)), num_keys)
+    case = draw(leaves(sizes))
+    for _ in range(draw(st.integers(0, 3))):
+        other = draw(leaves(sizes))
+        case = joined((case, other, draw(st.booleans())) if draw(st.booleans()) else (other, case, True))
+    return sizes, case
+
+
+@pytest.mark.slow
+@settings(max_examples=10_000, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(compositions())
+def test_10_000_compositions_agree_with_plain_booleans(drawn: tuple[Sizes, Case]) -> None:
+    sizes, case = drawn
+    said = case.mask.allowed(Grid.whole(sizes.num_queries, sizes.num_keys))
+    wanted = torch.tensor(
+        [
+            [
+                [[case.oracle(b, h, t, s) for s in range(sizes.num_keys)] for t in range(sizes.num_queries)]
+                for h in range(H)
+            ]
+            for b in range(B)
+        ]
+    )
+    got = torch.ones_like(wanted) if said is None else said.expand_as(wanted)
+    assert torch.equal(got, wanted), case.text
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(compositions(), st.data())
+def test_a_block_of_a_mask_is_the_block_of_the_whole(drawn: tuple[Sizes, Case], data: st.DataObject) -> None:
+    sizes, case = drawn
+    grid = Grid.whole(sizes.num_queries, sizes.num_keys)
+    first, top = (data.draw(st.integers(0, sizes.num_keys - 1)), data.draw(st.integers(0, sizes.num_queries - 1)))
+    rows, columns = slice(top, top + 2), slice(first, first + 2)
+    whole, block = case.mask.allowed(grid), case.mask.allowed(grid.block(rows, columns))
+    if whole is None:
+        assert block is None
+    else:
+        full = whole.expand(B, H, sizes.num_queries, sizes.num_keys)[..., rows, columns]
+        assert torch.equal(block.expand_as(full), full)  # type: ignore[union-attr]
+
+
+def test_causal_is_aligned_bottom_right() -> None:
+    allowed = Mask.causal().allowed(Grid.whole(2, 4))
+    assert allowed is not None
+    assert allowed[0, 0].tolist() == [[True, True, True, False], [True, True, True, True]]
+
+
+def test_shifted_masks_count_from_each_sentence_s_start() -> None:
+    mask = (Mask.causal() & Mask.window(2)).shifted(torch.tensor([0, 2]))
+    allowed = mask.allowed(Grid.whole(4, 4))
+    assert allowed is not None
+    assert allowed[1, 0].int().tolist() == [[0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 1, 0], [0, 0, 1, 1]]
+    assert Mask.causal().shifted(None).allowed(Grid.whole(4, 4)).shape[0] == 1  # type: ignore[union-attr]
+
+
+def test_segments_of_queries_may_differ_from_those_of_keys() -> None:
+    mask = Mask.segments(torch.tensor([[0, 0, 1]]), torch.tensor([[1, 0]]))
+    assert mask.allowed(Grid.whole(2, 3)).int().tolist() == [[[[0, 0, 1], [1, 1, 0]]]]  # type: ignore[union-attr]
+
+
+def test_everything_is_neutral() -> None:
+    causal = Mask.causal()
+    assert (Mask() & causal) is causal
+    assert (causal & Mask()) is causal
+    assert type(causal | Mask()) is Mask
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Mask.window(0), "window of 0 leaves nothing"),
+        (lambda: Mask.matrix(torch.ones(3, 5)), "use booleans"),
+        (lambda: Mask.matrix(torch.tensor([[0, 2]])), "not 0/1"),
+        (lambda: Mask.matrix(torch.ones(5).bool()), "have 1 axes"),
+        (lambda: Mask.padding(torch.ones(2, 2)), "need 1"),
+        (lambda: Mask.matrix(torch.ones(3, 4).bool()).allowed(Grid.whole(3, 5)), "does not fit 3 queries and 5 keys"),
+        (lambda: Mask.segments(torch.ones(2, 4)).allowed(Grid.whole(3, 5)), "cover 4 places but there are 5"),
+        (
+            lambda: (Mask.padding(torch.ones(2)) & Mask.segments(torch.ones(3, 5))).allowed(Grid.whole(5, 5)),
+            "do not go together",
+        ),
+    ],
+)
+def test_mistakes_are_told_with_a_remedy(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        make()

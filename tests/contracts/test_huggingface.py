@@ -1,0 +1,169 @@
+"""Contract 6, second half: Marian's and BART's weights in our Transformer say what they say in Hugging Face's."""
+
+import os
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from transformers import BartConfig, BartForConditionalGeneration, MarianConfig, MarianMTModel
+
+from regard.attention.config import PositionConfig
+from regard.decode.config import Beam, Greedy
+from regard.decode.search import decode
+from regard.models.config import TransformerConfig
+from regard.models.transformer import Transformer
+from regard.shapes import Padded
+
+SHAPES = {
+    "tiny": dict(d_model=32, layers=2, heads=4, ffn=48, vocabulary=61),
+    "odd": dict(d_model=24, layers=3, heads=3, ffn=20, vocabulary=53),
+    "base": dict(d_model=512, layers=6, heads=8, ffn=2048, vocabulary=1000),
+}
+KINDS = ["marian", "bart"]
+
+
+def foreign(kind: str, shape: str) -> Any:
+    """A model of theirs with random weights, large enough for its words to differ in probability."""
+    size = SHAPES[shape]
+    shared: dict[str, Any] = dict(
+        vocab_size=size["vocabulary"], d_model=size["d_model"], max_position_embeddings=40,
+        encoder_layers=size["layers"], decoder_layers=size["layers"],
+        encoder_attention_heads=size["heads"], decoder_attention_heads=size["heads"],
+        encoder_ffn_dim=size["ffn"], decoder_ffn_dim=size["ffn"],
+        pad_token_id=0, bos_token_id=1, eos_token_id=2, forced_eos_token_id=None,
+        scale_embedding=kind == "marian", init_std=0.6 if shape != "base" else 0.1,
+    )  # fmt: skip
+    torch.manual_seed(5)
+    if kind == "marian":
+        config = MarianConfig(**shared, decoder_start_token_id=0, activation_function="swish")
+        theirs: Any = MarianMTModel(config)
+    else:
+        theirs = BartForConditionalGeneration(BartConfig(**shared, decoder_start_token_id=2))
+    theirs.final_logits_bias.normal_(0.0, 0.1)
+    theirs.generation_config.forced_eos_token_id = None
+    return theirs.eval()
+
+
+def ours(theirs: Any) -> Transformer:
+    """Their weights under our names."""
+    config, marian = theirs.config, theirs.config.model_type == "marian"
+    position = (
+        PositionConfig(layout="halves")
+        if marian
+        else PositionConfig(kind="learned", max_length=config.max_position_embeddings)
+    )
+    model = Transformer(
+        TransformerConfig(
+            source_vocabulary=config.vocab_size, target_vocabulary=config.vocab_size, tied="all",
+            width=config.d_model, hidden=config.encoder_ffn_dim, num_heads=config.encoder_attention_heads,
+            encoder_layers=config.encoder_layers, decoder_layers=config.decoder_layers,
+            position=position, activation="silu" if marian else "gelu", placement="post",
+            scaled_embedding=config.scale_embedding, embedding_norm=not marian, output_bias=True,
+            start=config.decoder_start_token_id, end=config.eos_token_id,
+        )
+    )  # fmt: skip
+    left = dict(theirs.model.named_parameters(remove_duplicate=True))
+    left["final_logits_bias"] = theirs.final_logits_bias[0]
+
+    def take(name: str, into: nn.Parameter | Tensor | Any) -> None:
+        into.data.copy_(left.pop(name))
+
+    def linear(name: str, into: Any) -> None:
+        take(f"{name}.weight", into.weight)
+        take(f"{name}.bias", into.bias)
+
+    take("shared.weight", model.head.table)
+    take("final_logits_bias", model.head.bias)
+    for side, embedding, stack in (
+        ("encoder", model.source_embedding, model.encoder),
+        ("decoder", model.target_embedding, model.decoder),
+    ):
+        positions = left.pop(f"{side}.embed_positions.weight")
+        if marian:
+            steps = torch.arange(len(positions))[None]
+            assert torch.allclose(embedding.position.encoding(steps, None)[0].float(), positions.float(), atol=1e-6)
+        else:
+            embedding.position.encoding.table.data.copy_(positions[2:])  # BART leaves the first two rows unused
+            linear(f"{side}.layernorm_embedding", embedding.norm)
+        for i, block in enumerate(stack.blocks):
+            at = f"{side}.layers.{i}"
+            parts = [("self_attn", block.self_attention, block.self_residual)]
+            if side == "decoder":
+                parts.append(("encoder_attn", block.cross_attention, block.cross_residual))
+            for name, attention, residual in parts:
+                for theirs_name, layer in zip("qkv", (attention.to_q, attention.to_k, attention.to_v), strict=True):
+                    linear(f"{at}.{name}.{theirs_name}_proj", layer)
+                linear(f"{at}.{name}.out_proj", attention.to_out)
+                linear(f"{at}.{name}_layer_norm", residual.norm)
+            linear(f"{at}.fc1", block.feedforward.up)
+            linear(f"{at}.fc2", block.feedforward.down)
+            linear(f"{at}.final_layer_norm", block.feedforward_residual.norm)
+    assert not left
+    return model
+
+
+def random_sources(vocabulary: int, count: int) -> Padded:
+    draw = torch.Generator().manual_seed(9)
+    lengths = torch.randint(2, 20, (count,), generator=draw).tolist()
+    return Padded.of([[*torch.randint(3, vocabulary, (n,), generator=draw).tolist(), 2] for n in lengths])
+
+
+def attention_mask(source: Padded) -> Tensor:
+    return (torch.arange(source.tokens.shape[1])[None] < source.lengths[:, None]).long()
+
+
+def cut(tokens: list[int], end: int) -> list[int]:
+    """Their rows without the start token, up to the end mark."""
+    said = tokens[1:]
+    return said[: said.index(end) + 1] if end in said else said
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_logits_are_equal(kind: str, shape: str) -> None:
+    theirs = foreign(kind, shape)
+    model = ours(theirs)
+    source = random_sources(theirs.config.vocab_size, 16)
+    target = random_sources(theirs.config.vocab_size, 16).tokens
+    target[:, 0] = model.start
+    reference = theirs(input_ids=source.tokens, attention_mask=attention_mask(source), decoder_input_ids=target).logits
+    difference = float((model(source, target) - reference).abs().max())
+    print(f"\n{kind} {shape}: largest difference {difference:.1e}, standard deviation {reference.std():.1f}")
+    assert difference <= 1e-5
+
+
+@pytest.mark.parametrize("shape", ["tiny", "odd", pytest.param("base", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_greedy_tokens_are_identical_on_200_sources(kind: str, shape: str) -> None:
+    theirs = foreign(kind, shape)
+    source = random_sources(theirs.config.vocab_size, 200)
+    found = theirs.generate(
+        input_ids=source.tokens, attention_mask=attention_mask(source), num_beams=1, do_sample=False, max_new_tokens=12
+    )
+    mine = decode(ours(theirs), source, Greedy(max_length=12))
+    assert [h[0].tokens for h in mine] == [cut(row, 2) for row in found.tolist()]
+    assert len({tuple(h[0].tokens) for h in mine}) > 20, "outputs that all look alike would prove little"
+
+
+@pytest.mark.parametrize("penalty", [0.0, 1.0, 1.5])
+@pytest.mark.parametrize("shape", ["tiny", "odd"])
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_beam_5_is_identical_in_float64(kind: str, shape: str, penalty: float) -> None:
+    theirs = foreign(kind, shape).double()
+    source = random_sources(theirs.config.vocab_size, 100)
+    found = theirs.generate(
+        input_ids=source.tokens, attention_mask=attention_mask(source), num_beams=5, do_sample=False,
+        max_new_tokens=12, early_stopping="never", length_penalty=penalty,
+        output_scores=True, return_dict_in_generate=True,
+    )  # fmt: skip
+    mine = decode(ours(theirs).double(), source, Beam(size=5, max_length=12, length_penalty=penalty))
+    assert [h[0].tokens for h in mine] == [cut(row, 2) for row in found.sequences.tolist()]
+    scores = torch.tensor([h[0].score for h in mine])
+    assert torch.allclose(scores, found.sequences_scores.float(), atol=1e-5)  # they add up in float32

@@ -1,0 +1,17 @@
+"""Contract 7: models learn. Copy here; reverse, sort and lengths on demand (`make learn`)."""
+
+from dataclasses import replace
+
+import pytest
+from bench.learning import MODELS, exact_match, learn
+
+from regard.models.build import build
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["RNN, additive attention", "tiny Transformer"])
+def test_copying_is_learned(name: str) -> None:
+    config, budget = MODELS[name]
+    model = build(config, seed=1)
+    learn(model, "copy", replace(budget, steps=800), lengths=(10, 10), seed=1)
+    assert exact_match(model, "copy", 10) >= 0.99

@@ -1,0 +1,44 @@
+import pytest
+import torch
+from tests.contracts.family import CONFIGS, a_source, shrunk
+
+from regard.decode.config import Beam, Greedy
+from regard.decode.ensemble import Ensemble
+from regard.decode.search import decode
+from regard.errors import UserError
+from regard.models.build import build
+from regard.models.config import recurrent_bahdanau, transformer_tiny
+
+
+def test_an_ensemble_is_the_mean_of_probabilities() -> None:
+    members = [build(CONFIGS[name]).double() for name in ("preset-transformer_tiny", "preset-recurrent_bahdanau")]
+    both, tokens = Ensemble(members), torch.tensor([1, 1, 1])
+    said = both.step(tokens, both.begin(a_source()))
+    mean = sum(m.step(tokens, m.begin(a_source())).log_probs.exp() for m in members) / 2  # type: ignore[operator]
+    assert torch.allclose(said.log_probs.exp(), mean, atol=1e-12)
+    watched = both.step(tokens, both.begin(a_source(), watch=True))
+    assert torch.allclose(watched.attention.sum(-1), torch.ones(3).double())  # type: ignore[union-attr]
+
+
+def test_an_ensemble_of_twins_is_the_twin_under_every_search() -> None:
+    model = build(CONFIGS["preset-transformer_tiny"]).double()
+    for search in (Greedy(max_length=6), Beam(size=3, max_length=6)):
+        alone, twins = (decode(m, a_source(), search) for m in (model, Ensemble([model, model])))
+        assert [h[0].tokens for h in alone] == [h[0].tokens for h in twins]
+
+
+def test_rows_of_an_ensemble_join() -> None:
+    members = [build(shrunk(make(11, 13))).double() for make in (transformer_tiny, recurrent_bahdanau)]
+    both = Ensemble(members)
+    one, other = both.begin(a_source([[5, 6]])), both.begin(a_source([[7, 8, 9]]))
+    joined = both.step(torch.tensor([1, 1]), one.join(other)).log_probs
+    assert torch.allclose(joined[1], both.step(torch.tensor([1]), other).log_probs[0], atol=1e-12)
+
+
+def test_members_must_share_a_vocabulary() -> None:
+    with pytest.raises(UserError, match="no models"):
+        Ensemble([])
+    one, other = build(shrunk(transformer_tiny(11, 13))), build(shrunk(transformer_tiny(11, 12)))
+    both = Ensemble([one, other])
+    with pytest.raises(UserError, match=r"vocabularies of \[12, 13\]"):
+        both.step(torch.tensor([1]), both.begin(a_source([[5]])))

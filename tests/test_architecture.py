@@ -1,0 +1,96 @@
+"""The rules of the house: who may import whom, what stays free of torch, how long things get, what is never called."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "regard"
+FILES = sorted(SOURCE.rglob("*.py"))
+
+LEVELS = {
+    0: ("shapes", "recipe", "rng", "errors", "files", "progress"),
+    1: ("attention", "nn", "data", "decode", "metrics"),
+    2: ("models", "engine"),
+    3: ("tasks",),
+    4: ("train",),
+    5: ("serve", "look", "exchange"),
+    6: ("cli",),
+}
+LEVEL = {room: level for level, rooms in LEVELS.items() for room in rooms}
+SIBLINGS = {("nn", "attention"), ("engine", "models"), ("shapes", "errors"), ("rng", "errors")}  # first imports second
+BUDGET, LONGEST = 3_000, 400  # lines of Python in src, and in one file
+
+FORBIDDEN_NAMES = {"eval", "exec", "__import__"}
+FORBIDDEN_CALLS = {"torch.load", "torch.save", "yaml.load", "yaml.unsafe_load", "os.system", "numpy.load"}
+FORBIDDEN_MODULES = {"pickle", "cloudpickle", "dill", "marshal", "shelve", "joblib"}
+
+
+def room(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imports(path: Path) -> list[str]:
+    """Modules that a file imports, by full name."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            found.append(node.module or "")
+    return found
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(SOURCE))
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_imports_point_down(path: Path) -> None:
+    here = room(path)
+    if here == "__init__":
+        return
+    assert here in LEVEL, f"{here} is no room of the house"
+    for module in imports(path):
+        parts = module.split(".")
+        if parts[0] != "regard" or len(parts) == 1 or parts[1] == here:
+            continue
+        there = parts[1]
+        assert LEVEL[there] < LEVEL[here] or (here, there) in SIBLINGS, f"{here} imports {there}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_files_fit_a_few_screens_and_do_nothing_dangerous(path: Path) -> None:
+    text = path.read_text("utf-8")
+    assert text.count("\n") <= LONGEST
+    for module in imports(path):
+        assert module.split(".")[0] not in FORBIDDEN_MODULES
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            assert called not in FORBIDDEN_NAMES | FORBIDDEN_CALLS, f"line {node.lineno}: {called}"
+            assert not any(k.arg == "shell" for k in node.keywords), f"line {node.lineno}: shell="
+
+
+def test_the_whole_stays_within_its_budget() -> None:
+    total = sum(path.read_text("utf-8").count("\n") for path in FILES)
+    assert total <= BUDGET
+
+
+def test_settings_and_the_package_itself_are_free_of_torch() -> None:
+    modules = ["regard", "regard.shapes", "regard.rng", "regard.errors", "regard.attention"]
+    modules += [f"regard.{room(path)}.config" for path in FILES if path.name == "config.py"]
+    assert len(modules) >= 9
+    code = f"import sys; sys.modules['torch'] = None\nimport {', '.join(modules)}"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_tests_mirror_the_source() -> None:
+    tests = Path(__file__).parent
+    for path in tests.rglob("test_*.py"):
+        parts = path.relative_to(tests).parts
+        if len(parts) > 1:
+            assert parts[0] in LEVEL or parts[0] == "contracts", path
