@@ -93,6 +93,34 @@ def test_other_mistakes_are_told() -> None:
             attend(q, k, v, mask=Mask.padding(torch.ones(3)), kernel=kernel)
 
 
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_bias_of_minus_infinity_forbids_and_leaves_no_nan(kernel: str) -> None:
+    q, k, v = (x.requires_grad_() for x in tensors((2, 4, 3, 6), (2, 4, 5, 6), (2, 4, 5, 6)))
+    bias = torch.zeros(1, 1, 3, 5)
+    bias[..., 1, :] = -torch.inf
+    bias[..., 2, 3:] = -torch.inf
+    out = attend(q, k, v, bias=bias, kernel=kernel)
+    assert not out[:, :, 1].any()
+    wanted = attend(q, k, v, mask=Mask.matrix(bias[0, 0] == 0), kernel="reference")
+    assert torch.allclose(out, wanted, atol=1e-6)
+    for gradient in torch.autograd.grad(out.sum(), (q, k, v)):
+        assert torch.isfinite(gradient).all()
+
+
+def test_chunks_shrink_as_pairs_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An additive score holds a vector for each pair: fewer queries a block."""
+    score = SCORES["additive"](6, 6, (7,))
+    q, k, v = tensors((2, 4, 9, 6), (2, 4, 5, 6), (2, 4, 5, 6))
+    seen: list[int] = []
+    chunked = KERNELS["chunked"]
+    monkeypatch.setattr(chunked, "numbers", 2 * 4 * 5 * 7 * 2)
+    plain = score.pairs
+    monkeypatch.setattr(score, "pairs", lambda q, k: seen.append(q.shape[2]) or plain(q, k))  # type: ignore[func-returns-value]
+    out = attend(q, k, v, score=score, kernel="chunked")
+    assert seen == [2, 2, 2, 2, 1]
+    assert torch.allclose(out, attend(q, k, v, score=score, kernel="reference"), atol=1e-6)
+
+
 def test_the_default_score_is_scaled_dot() -> None:
     q, k, v = tensors((2, 4, 3, 6), (2, 4, 5, 6), (2, 4, 5, 6))
     assert torch.equal(attend(q, k, v), attend(q, k, v, score=ScaledDot()))

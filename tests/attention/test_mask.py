@@ -151,6 +151,11 @@ def test_segments_of_queries_may_differ_from_those_of_keys() -> None:
     assert mask.allowed(Grid.whole(2, 3)).int().tolist() == [[[[0, 0, 1], [1, 1, 0]]]]  # type: ignore[union-attr]
 
 
+def test_lists_will_do() -> None:
+    allowed = (Mask.padding([1, 2]) & Mask.matrix([[0, 1], [1, 1]])).allowed(Grid.whole(2, 2))
+    assert allowed.int().tolist() == [[[[0, 0], [1, 0]]], [[[0, 1], [1, 1]]]]  # type: ignore[union-attr]
+
+
 def test_everything_is_neutral() -> None:
     causal = Mask.causal()
     assert (Mask() & causal) is causal

@@ -137,13 +137,13 @@ class Reference(Kernel):
         scores = problem.score.pairs(problem.q, each_head(problem.k, heads))
         if problem.bias is not None:
             scores = scores + problem.bias
-        allowed = problem.allowed()
-        if allowed is None:
+        if (allowed := problem.allowed()) is not None:
+            scores = scores.masked_fill(~allowed, -torch.inf)
+        if problem.bias is None and allowed is None:
             weights = scores.softmax(-1)
-        else:
-            weights = scores.masked_fill(~allowed, -torch.inf).softmax(-1)
-            # A row of -inf alone has no softmax; zero both its weights and its gradient.
-            weights = weights.masked_fill(~allowed.any(-1, keepdim=True), 0.0)
+        else:  # a row of -inf alone has no softmax: zero its weights, and keep NaN out of its gradient
+            nothing = scores.detach().amax(-1, keepdim=True) == -torch.inf
+            weights = scores.masked_fill(nothing, 0.0).softmax(-1).masked_fill(nothing, 0.0)
         kept = weights
         if problem.dropout > 0.0:
             assert problem.key is not None
@@ -184,15 +184,19 @@ class Fused(Kernel):
 class Chunked(Kernel):
     """Online softmax over blocks of keys [Milakov+ 2018; Rabe+ 2021]: memory linear in S, forward and backward."""
 
-    rows = 128
+    rows = 128  # queries and keys of a block, at most
     columns = 256
+    numbers = 1 << 24  # that a block's pairs may hold, about
 
     def refuses(self, problem: Problem) -> str | None:
         return "it never holds the weights that dropout would drop" if problem.dropout > 0.0 else None
 
     def __call__(self, problem: Problem) -> Tensor:
+        batch, heads, num_queries, num_keys = problem.size
+        width = 1 if problem.score.scale(1) is not None else problem.q.shape[-1]  # a vector for each pair, or a number
+        fitting = self.numbers // (batch * heads * min(self.columns, num_keys) * width)
         outs = []
-        for rows in _slices(problem.q.shape[2], self.rows):
+        for rows in _slices(num_queries, max(1, min(self.rows, fitting))):
             part = partial(self._attend_rows, problem, rows)
             # Recomputed in backward: a block of queries is all that is ever held.
             outs.append(

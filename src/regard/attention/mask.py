@@ -7,12 +7,16 @@ tensor that broadcasts to (B, H, T, S), or None where everything is allowed. Que
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard.errors import UserError
+
+Table = Tensor | Sequence[Any]  # nested lists will do where a mask is made
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +83,7 @@ class Mask:
         return Causal()
 
     @staticmethod
-    def padding(lengths: Tensor) -> Mask:
+    def padding(lengths: Table) -> Mask:
         """Only the first lengths[b] keys of sentence b."""
         return _Padding(_axes(lengths, (1,), "lengths of a padding mask"))
 
@@ -91,7 +95,7 @@ class Mask:
         return _Window(size)
 
     @staticmethod
-    def segments(ids: Tensor, query_ids: Tensor | None = None) -> Mask:
+    def segments(ids: Table, query_ids: Table | None = None) -> Mask:
         """Packed documents: keys of the same segment; ids (B, S), and (B, T) where queries have their own."""
         return _Segments(
             _axes(ids, (2,), "segment ids"),
@@ -99,17 +103,17 @@ class Mask:
         )
 
     @staticmethod
-    def globals(which: Tensor) -> Mask:
+    def globals(which: Table) -> Mask:
         """Pairs in which the query or the key is global, (S,) or (B, S) booleans; made to be joined with `|`."""
         return _Globals(torch.atleast_2d(_boolean(which, (1, 2), "global tokens")))
 
     @staticmethod
-    def prefix(lengths: Tensor) -> Mask:
+    def prefix(lengths: Table) -> Mask:
         """Causal, but the first lengths[b] keys are seen by all [Raffel+ 2020, prefix LM]."""
         return Causal() | Mask.padding(lengths)
 
     @staticmethod
-    def permutation(order: Tensor, *, sees_itself: bool = True) -> Mask:
+    def permutation(order: Table, *, sees_itself: bool = True) -> Mask:
         """Keys that come no later in a factorisation order, (S,) or (B, S) positions [Yang+ 2019, eq. 3].
 
         Without `sees_itself` it is XLNet's query stream, which must not look at the word it predicts.
@@ -117,7 +121,7 @@ class Mask:
         return _Permutation(torch.atleast_2d(_axes(order, (1, 2), "order")).argsort(-1), sees_itself)
 
     @staticmethod
-    def matrix(allowed: Tensor) -> Mask:
+    def matrix(allowed: Table) -> Mask:
         """Any 0/1 matrix: (T, S), (B, T, S) or (B, H, T, S)."""
         matrix = _boolean(allowed, (2, 3, 4), "mask matrix")
         return _Matrix(matrix[:, None] if matrix.dim() == 3 else matrix[(None,) * (4 - matrix.dim())])
@@ -126,8 +130,8 @@ class Mask:
 class Causal(Mask):
     """See Mask.causal; a class of its own because fused kernels know it."""
 
-    def allowed(self, grid: Grid) -> Tensor:
-        return grid.keys <= grid.queries
+    def allowed(self, grid: Grid) -> Tensor | None:
+        return None if grid.shape[0] == 1 else grid.keys <= grid.queries  # one query sits at the last key
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,14 +259,16 @@ def _fitting(first: Tensor, second: Tensor) -> Tensor:
     return first
 
 
-def _axes(x: Tensor, wanted: tuple[int, ...], what: str) -> Tensor:
+def _axes(x: Table, wanted: tuple[int, ...], what: str) -> Tensor:
+    x = torch.as_tensor(x)
     if x.dim() not in wanted:
         counts = " or ".join(map(str, wanted))
         raise UserError(f"{what} have {x.dim()} axes (shape {tuple(x.shape)}); they need {counts}")
     return x
 
 
-def _boolean(x: Tensor, axes: tuple[int, ...], what: str) -> Tensor:
+def _boolean(x: Table, axes: tuple[int, ...], what: str) -> Tensor:
+    x = torch.as_tensor(x)
     if x.dtype != torch.bool and (x.is_floating_point() or bool(((x != 0) & (x != 1)).any())):
         raise UserError(
             f"{what} of {x.dtype} are not 0/1; use booleans (True = may attend), "
