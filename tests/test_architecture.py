@@ -21,7 +21,7 @@ LEVELS = {
 }
 LEVEL = {room: level for level, rooms in LEVELS.items() for room in rooms}
 SIBLINGS = {("nn", "attention"), ("engine", "models"), ("shapes", "errors"), ("rng", "errors")}  # first imports second
-BUDGET, LONGEST = 3_000, 400  # lines of Python in src, and in one file
+BUDGET, LONGEST = 3_400, 400  # lines of Python in src, and in one file
 
 FORBIDDEN_NAMES = {"eval", "exec", "__import__"}
 FORBIDDEN_CALLS = {"torch.load", "torch.save", "yaml.load", "yaml.unsafe_load", "os.system", "numpy.load"}

@@ -23,6 +23,8 @@ class KV:
 
     def append(self, newer: KV) -> KV:
         """Grown along S; sentences end together on the right, so one `cat` serves rows of any age."""
+        if self.num_keys == 0:
+            return newer
         return KV(torch.cat((self.k, newer.k), 2), torch.cat((self.v, newer.v), 2))
 
     def select(self, index: Tensor) -> KV:

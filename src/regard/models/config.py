@@ -136,10 +136,7 @@ class RecurrentConfig(Seq2seqConfig):
             )
         if self.attention is not None and self.encoding != "first":
             raise UserError("encoding: every is for models without attention; drop it, or set attention: null")
-        if self.tied == "all" and self.source_vocabulary != self.target_vocabulary:
-            raise UserError("tied: all needs one vocabulary")
-        for layers in (self.encoder, self.decoder, self.looking):
-            del layers  # made for their checks
+        _ = self.encoder, self.decoder  # their rules hold for these fields too
 
     @property
     def encoder(self) -> RecurrentLayersConfig:

@@ -11,10 +11,9 @@ from regard.attention.cache import KV
 from regard.attention.mask import Mask
 from regard.attention.multihead import MultiheadAttention
 from regard.attention.position import steps
-from regard.attention.site import Site, Trace
-from regard.decode.stepper import Step
+from regard.attention.site import Site
 from regard.models.config import RecurrentConfig
-from regard.models.seq2seq import Tables, check_source, join_rows
+from regard.models.seq2seq import Seq2seq, Tables, check_source
 from regard.nn.embed import Embedding, OutputHead
 from regard.nn.recurrent import RecurrentLayers
 from regard.shapes import Padded
@@ -45,23 +44,22 @@ class RecurrentState:
             memory = self.memory.join(other.memory, "right")
         encoding = None
         if self.encoding is not None and other.encoding is not None:
-            encoding = join_rows(self.encoding, other.encoding)
+            encoding = torch.cat((self.encoding, other.encoding))
         return RecurrentState(
-            join_rows(self.hidden, other.hidden),
+            torch.cat((self.hidden, other.hidden)),
             memory,
-            join_rows(self.lengths, other.lengths),
+            torch.cat((self.lengths, other.lengths)),
             encoding,
             self.watch or other.watch,
         )
 
 
-class Recurrent(nn.Module):
+class Recurrent(Seq2seq[RecurrentState]):
     """Recurrent layers read the source; recurrent layers, which may look at what was read, write the target."""
 
     def __init__(self, config: RecurrentConfig) -> None:
-        super().__init__()
+        super().__init__(config)
         self.config = config
-        self.start, self.end = config.start, config.end
         tables = Tables.of(config, config.embedding)
         self.source_embedding = Embedding(tables.source, dropout=config.dropout)
         self.target_embedding = Embedding(tables.target, dropout=config.dropout)
@@ -76,9 +74,9 @@ class Recurrent(nn.Module):
         )
         self.readout = nn.Linear(config.width + config.context_width, config.embedding)
         self.head = OutputHead(tables.output, bias=True)
+        self.watched = "decoder.cross" if config.attention else None
 
     def encode(self, source: Padded, site: Site = Site(), *, watch: bool = False) -> RecurrentState:
-        """The decoder's first state, and its memory of the source."""
         check_source(source)
         words = self._embed(self.source_embedding, source.tokens, site / "source")
         read = self.encoder(words, lengths=source.lengths, site=site / "encoder")
@@ -95,34 +93,18 @@ class Recurrent(nn.Module):
             watch,
         )
 
-    def forward(self, source: Padded, target: Tensor, site: Site = Site()) -> Tensor:
-        """Logits (B, T, V) of the word after each of target (B, T), which begins with `start`."""
-        state = self.encode(source, site)
-        return self.head(self._decode(target, state, site)[0])
-
-    def begin(self, batch: Padded, prefix: Padded | None = None, *, watch: bool = False) -> RecurrentState:
-        state = self.encode(batch, watch=watch)
-        if prefix is None:
-            return state
+    def read(self, prefix: Padded, state: RecurrentState) -> RecurrentState:
         for t in range(prefix.tokens.shape[1] - 1):  # rows with a shorter prefix wait in their state
-            _, newer = self._decode(prefix.tokens[:, t : t + 1], state, Site())
+            _, newer = self.advance(prefix.tokens[:, t : t + 1], state)
             reads = (t < prefix.lengths - 1)[:, None, None, None, None]
             state = replace(state, hidden=torch.where(reads, newer.hidden, state.hidden))
         return state
-
-    def step(self, tokens: Tensor, state: RecurrentState, *, candidates: Tensor | None = None) -> Step[RecurrentState]:
-        trace = Trace() if state.watch and self.attention else None
-        x, state = self._decode(tokens[:, None], state, Site(trace=trace))
-        log_probs = self.head(x[:, -1], candidates).log_softmax(-1)
-        attention = None if trace is None else trace.maps()["decoder.cross"][:, :, -1].mean(1)
-        return Step(log_probs, state, attention)
 
     def _embed(self, embedding: Embedding, tokens: Tensor, site: Site) -> Tensor:
         positions, _ = steps(tokens.shape[1], tokens.shape[1], None, tokens.device)
         return embedding(tokens, positions, None, site)
 
-    def _decode(self, tokens: Tensor, state: RecurrentState, site: Site) -> tuple[Tensor, RecurrentState]:
-        """Readouts (N, T, C) for more tokens (N, T), and the state after them."""
+    def advance(self, tokens: Tensor, state: RecurrentState, site: Site = Site()) -> tuple[Tensor, RecurrentState]:
         words = self._embed(self.target_embedding, tokens, site / "target")
         site = site / "decoder"
         if self.config.attention is not None and self.config.attention.query == "previous":

@@ -10,10 +10,9 @@ from torch import Tensor, nn
 from regard.attention.cache import KV
 from regard.attention.mask import Mask
 from regard.attention.position import input_position, steps
-from regard.attention.site import Site, Trace
-from regard.decode.stepper import Step
+from regard.attention.site import Site
 from regard.models.config import TransformerConfig
-from regard.models.seq2seq import Tables, check_source, push_right
+from regard.models.seq2seq import Seq2seq, Tables, check_source
 from regard.nn.embed import Embedding, OutputHead
 from regard.nn.norm import make_norm
 from regard.nn.stack import Memory, Stack
@@ -60,19 +59,19 @@ class TransformerState:
         return torch.zeros_like(self.rows) if self.starts is None else self.starts
 
 
-class Transformer(nn.Module):
+class Transformer(Seq2seq[TransformerState]):
     """An encoder Stack, and a decoder Stack that also looks at what the encoder made."""
 
     def __init__(self, config: TransformerConfig) -> None:
-        super().__init__()
+        super().__init__(config)
         self.config = config
-        self.start, self.end = config.start, config.end
         tables = Tables.of(config, config.width)
         self.source_embedding = self._embedding(tables.source)
         self.target_embedding = self._embedding(tables.target)
         self.encoder = Stack(config.stack(cross=False))
         self.decoder = Stack(config.stack(cross=True))
         self.head = OutputHead(tables.output, bias=config.output_bias)
+        self.watched = f"decoder.{config.decoder_layers - 1}.cross"  # the last layer's heads, on average
 
     def _embedding(self, table: nn.Parameter) -> Embedding:
         config = self.config
@@ -84,52 +83,34 @@ class Transformer(nn.Module):
             dropout=config.dropout,
         )
 
-    def encode(self, source: Padded, site: Site = Site()) -> Memory:
-        """The source, as the decoder's layers will look at it."""
+    def encode(self, source: Padded, site: Site = Site(), *, watch: bool = False) -> TransformerState:
         check_source(source)
         length = source.tokens.shape[1]
         positions, _ = steps(length, length, None, source.tokens.device)
         x = self.source_embedding(source.tokens, positions, source.lengths, site / "source")
-        mask = Mask.padding(source.lengths)
-        encoded = self.encoder(x, mask=mask, site=site / "encoder")
-        return self.decoder.memorise(encoded.x, mask)
+        encoded = self.encoder(x, mask=Mask.padding(source.lengths), site=site / "encoder")
+        memory = self.decoder.memorise(encoded.x)
+        rows = torch.arange(len(source), device=x.device)
+        return TransformerState(memory, source.lengths, rows, tuple(kv.since(length) for kv in memory), None, watch)
 
-    def forward(self, source: Padded, target: Tensor, site: Site = Site()) -> Tensor:
-        """Logits (B, T, V) of the word after each of target (B, T), which begins with `start`."""
-        memory = self.encode(source, site)
-        return self.head(self._decode(target, memory, (), None, site)[0])
-
-    def begin(self, batch: Padded, prefix: Padded | None = None, *, watch: bool = False) -> TransformerState:
-        memory = self.encode(batch)
-        attention = self.config.stack(cross=True).attention
-        none = memory.layers[0].k.new_zeros(len(batch), attention.groups, 0, attention.head_width)
-        rows = torch.arange(len(batch), device=batch.lengths.device)
-        past = tuple(KV(none, none) for _ in memory.layers)
-        state = TransformerState(tuple(memory.layers), batch.lengths, rows, past, None, watch)
-        if prefix is None or prefix.tokens.shape[1] == 1:
-            return state
-        tokens, starts = push_right(prefix)
-        _, past = self._decode(tokens[:, :-1], memory, past, starts, Site())
-        return replace(state, past=past, starts=starts)
-
-    def step(
-        self, tokens: Tensor, state: TransformerState, *, candidates: Tensor | None = None
-    ) -> Step[TransformerState]:
-        memory = Memory(state.memory, Mask.padding(state.lengths))
-        trace = Trace() if state.watch else None
-        x, past = self._decode(tokens[:, None], memory, state.past, state.starts, Site(trace=trace))
-        log_probs = self.head(x[:, -1], candidates).log_softmax(-1)
-        attention = None
-        if trace is not None:  # the last layer's heads, on average
-            attention = trace.maps()[f"decoder.{len(past) - 1}.cross"][:, :, -1].mean(1)
-        return Step(log_probs, replace(state, past=past), attention)
-
-    def _decode(
-        self, tokens: Tensor, memory: Memory, past: tuple[KV, ...], starts: Tensor | None, site: Site
-    ) -> tuple[Tensor, tuple[KV, ...]]:
-        """The decoder's output for more tokens (N, T) after `past`, and the longer past."""
-        num_past = past[0].num_keys if past else 0
-        positions, _ = steps(tokens.shape[1], num_past + tokens.shape[1], starts, tokens.device)
+    def advance(self, tokens: Tensor, state: TransformerState, site: Site = Site()) -> tuple[Tensor, TransformerState]:
+        num_keys = state.past[0].num_keys + tokens.shape[1]
+        positions, _ = steps(tokens.shape[1], num_keys, state.starts, tokens.device)
         x = self.target_embedding(tokens, positions, None, site / "target")
-        stacked = self.decoder(x, mask=Mask.causal(), memory=memory, past=past, starts=starts, site=site / "decoder")
-        return stacked.x, stacked.caches
+        stacked = self.decoder(
+            x,
+            mask=Mask.causal(),
+            memory=Memory(state.memory, Mask.padding(state.lengths)),
+            past=state.past,
+            starts=state.starts,
+            site=site / "decoder",
+        )
+        return stacked.x, replace(state, past=stacked.caches)
+
+    def read(self, prefix: Padded, state: TransformerState) -> TransformerState:
+        """All prefixes end together on the right: their padding moves to the left."""
+        width = prefix.tokens.shape[1]
+        starts = width - prefix.lengths
+        index = torch.arange(width, device=starts.device)[None] - starts[:, None]
+        tokens = prefix.tokens.gather(1, index.clamp(min=0))
+        return self.advance(tokens[:, :-1], replace(state, starts=starts if starts.any() else None))[1]

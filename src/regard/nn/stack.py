@@ -88,9 +88,9 @@ class Stack(nn.Module):
         last = config.placement == "pre"
         self.norm = make_norm(config.norm, config.attention.width) if last else nn.Identity()
 
-    def memorise(self, memory: Tensor, mask: Mask) -> Memory:
+    def memorise(self, memory: Tensor) -> tuple[KV, ...]:
         """What each layer's cross-attention keeps of an encoder's output (B, S, C)."""
-        return Memory([block.cross_attention.memorise(memory) for block in self.blocks], mask)  # type: ignore
+        return tuple(block.cross_attention.memorise(memory) for block in self.blocks)  # type: ignore[operator, union-attr]
 
     def forward(
         self,
