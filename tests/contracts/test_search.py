@@ -10,6 +10,7 @@ from torch import Tensor
 from regard.decode.beam import breadth_first
 from regard.decode.config import Beam, Greedy
 from regard.decode.filters import Filter, Forbid, ForcedPrefix, MinimumLength, NoRepeat
+from regard.decode.job import Job
 from regard.decode.ranking import LENGTH_RULES, normaliser
 from regard.decode.search import decode
 from regard.decode.stepper import Step
@@ -125,7 +126,7 @@ def test_greedy_is_a_beam_of_one_under_filters(name: str) -> None:
     assert [h[0].tokens for h in one] == [h[0].tokens for h in other]
     # Where length does not count, breadth-first search with one survivor comes to the same by itself.
     beam = Beam(size=1, max_length=LENGTH, length_penalty=0.0)
-    general = breadth_first(Table(3, 7), batch, beam, filters, None)
+    general = breadth_first(Job(Table(3, 7), batch, beam, filters))
     assert [h[0].tokens for h in one] == [h[0].tokens for h in general]
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.attention import Mask, MultiheadAttention
+from regard.attention import Mask, MultiheadAttention, Site, Trace
 from regard.attention.config import AttentionConfig, PositionConfig
 from regard.nn.config import RecurrentLayersConfig, StackConfig
 from regard.nn.recurrent import RecurrentLayers
@@ -15,6 +15,12 @@ from regard.nn.stack import Block, Memory, Stack
 
 B, T, S, C, H = 2, 3, 5, 24, 4
 CLOSE = 1e-5  # float32
+
+
+def assert_equal(name: str, got: Tensor, wanted: Tensor) -> None:
+    difference = float((got - wanted).detach().abs().max())
+    print(f"\n{name}: largest difference {difference:.1e}")
+    assert difference <= CLOSE
 
 
 def copy_attention(theirs: nn.MultiheadAttention, mine: MultiheadAttention) -> None:
@@ -53,12 +59,10 @@ def test_multihead_attention(masked: str, memory_width: int) -> None:
     }[masked]  # type: ignore[assignment]
     mask = {"none": Mask(), "padding": Mask.padding(lengths), "causal": Mask.causal()}[masked]
     wanted, weights = theirs(x, memory, memory, average_attn_weights=False, **arguments)  # type: ignore[arg-type]
-    assert (mine(x, mine.memorise(memory), mask=mask) - wanted).abs().max() <= CLOSE
-    from regard.attention import Site, Trace
-
+    assert_equal("MultiheadAttention", mine(x, mine.memorise(memory), mask=mask), wanted)
     trace = Trace()
     mine(x, mine.memorise(memory), mask=mask, site=Site(trace=trace) / "here")
-    assert (trace.maps()["here"] - weights).abs().max() <= CLOSE
+    assert_equal("its weights", trace.maps()["here"], weights)
 
 
 def copy_block(theirs: Any, mine: Block) -> None:
@@ -110,7 +114,7 @@ def test_transformer_layers(side: str, placement: str, activation: str, layers: 
         later = torch.ones(T, T, dtype=torch.bool).triu(1)
         wanted = theirs(x, memory, tgt_mask=later, memory_key_padding_mask=hidden)
         got = mine(x, mask=Mask.causal(), memory=Memory(mine.memorise(memory), Mask.padding(lengths))).x
-    assert (got - wanted).abs().max() <= CLOSE
+    assert_equal(f"Transformer {side}", got, wanted)
 
 
 @pytest.mark.parametrize("layers", [1, 2])
@@ -132,10 +136,10 @@ def test_recurrent_layers(cell: str, bidirectional: bool, layers: int) -> None:
     starts = tuple(state[:, :, :, i].flatten(1, 2).transpose(0, 1).contiguous() for i in range(vectors))
     wanted, ends = theirs(x, starts if cell == "lstm" else starts[0])
     run = mine(x, state)
-    assert (run.x - wanted).abs().max() <= CLOSE
+    assert_equal(cell, run.x, wanted)
     for i, end in enumerate(ends if cell == "lstm" else (ends,)):
         got = run.state[:, :, :, i].flatten(1, 2).transpose(0, 1)
-        assert (got - end).abs().max() <= CLOSE
+        assert_equal(f"{cell} state", got, end)
 
 
 @pytest.mark.parametrize("cell", ["rnn", "lstm", "gru"])

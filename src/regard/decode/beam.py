@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard.decode.config import Beam
-from regard.decode.filters import Filter, apply_all, begin_all, select_all
+from regard.decode.filters import apply_all, begin_all, select_all
+from regard.decode.job import Job
 from regard.decode.ranking import Hypothesis, best_normaliser, normaliser
-from regard.decode.stepper import S, Stepper, first_tokens
+from regard.decode.stepper import S
 from regard.decode.walk import greedy
-from regard.shapes import Padded
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,41 +60,29 @@ class Finished:
         ]
 
 
-def beam_search(
-    stepper: Stepper[S],
-    batch: Any,
-    search: Beam,
-    *,
-    filters: Sequence[Filter] = (),
-    prefix: Padded | None = None,
-    sentences: Sequence[int] | None = None,
-) -> list[list[Hypothesis]]:
+def beam_search(job: Job[S, Beam]) -> list[list[Hypothesis]]:
     """The best finished hypotheses of each sentence; a beam of one is greedy search.
 
     (Searched to the end by the rule below, one hypothesis would go on after its own end mark, for the sake of a
     length penalty that compares it with itself.)
     """
-    if search.size == 1:
-        return greedy(stepper, batch, search, filters=filters, prefix=prefix)
-    return breadth_first(stepper, batch, search, filters, prefix)
+    return greedy(job) if job.search.size == 1 else breadth_first(job)
 
 
 @torch.no_grad()
-def breadth_first(
-    stepper: Stepper[S], batch: Any, search: Beam, filters: Sequence[Filter], prefix: Padded | None
-) -> list[list[Hypothesis]]:
+def breadth_first(job: Job[S, Beam]) -> list[list[Hypothesis]]:
     """Beam search [Graves 2012; Wu+ 2016, section 7].
 
     At each step the 2K best continuations of a sentence's K hypotheses are taken: at most K of them can end, so K
     remain. Only those among the K best may end. A sentence is done when none of its hypotheses can still come to
     beat the worst of its K finished ones (exact, because log-probabilities only fall); it then costs nothing further.
     """
-    size, total = search.size, len(batch)
-    state = stepper.begin(batch, prefix)
-    tokens = first_tokens(stepper, total, prefix)
+    stepper, search, size, total = job.stepper, job.search, job.search.size, len(job.batch)
+    state = stepper.begin(job.batch, job.prefix)
+    tokens = job.first_tokens()
     everyone = torch.arange(total).repeat_interleave(size)
     state, tokens = state.select(everyone), tokens[everyone]
-    active = select_all(begin_all(filters, total), everyone)
+    active = select_all(begin_all(job.filters, total), everyone)
 
     rows = torch.arange(total)  # the sentence of each group of K still searching
     log_prob = torch.full((total, size), -torch.inf, dtype=torch.float64)

@@ -8,6 +8,7 @@ from typing import Any
 from regard.decode.beam import beam_search
 from regard.decode.config import Beam, Greedy, Sample, Search
 from regard.decode.filters import Filter
+from regard.decode.job import Job
 from regard.decode.ranking import Hypothesis
 from regard.decode.stepper import S, Stepper
 from regard.decode.walk import greedy, sample
@@ -24,10 +25,10 @@ def decode(
     sentences: Sequence[int] | None = None,
 ) -> list[list[Hypothesis]]:
     """For each sentence its hypotheses, best first; `sentences` numbers them within a larger job."""
-    return SEARCHES[type(search)](stepper, batch, search, filters=filters, prefix=prefix, sentences=sentences)
+    return SEARCHES[type(search)](Job(stepper, batch, search, filters, prefix, sentences))
 
 
-SEARCHES: dict[type[Search], Callable[..., list[list[Hypothesis]]]] = {
+SEARCHES: dict[type[Search], Callable[[Any], list[list[Hypothesis]]]] = {
     Greedy: greedy,
     Sample: sample,
     Beam: beam_search,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, Self, TypeVar
 
-import torch
 from torch import Tensor
 
 from regard.shapes import Padded
@@ -59,10 +58,3 @@ class Stepper(Protocol[S]):
     def step(self, tokens: Tensor, state: S, *, candidates: Tensor | None = None) -> Step[S]:
         """Take a token for each row (N,) and tell the next one's log-probabilities, of `candidates` (V',) if given."""
         ...
-
-
-def first_tokens(stepper: Stepper[S], batch_size: int, prefix: Padded | None) -> Tensor:
-    """The tokens that the first `step` takes (B,)."""
-    if prefix is not None:
-        return prefix.tokens.gather(1, prefix.lengths[:, None] - 1)[:, 0]
-    return torch.full((batch_size,), stepper.start)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from regard.decode.config import Sample, Search
-from regard.decode.filters import Filter, apply_all, begin_all, select_all
+from regard.decode.filters import apply_all, begin_all, select_all
+from regard.decode.job import Job
 from regard.decode.ranking import Hypothesis, normaliser
-from regard.decode.stepper import S, Stepper, first_tokens
+from regard.decode.stepper import S
 from regard.rng import Key, uniforms
 from regard.shapes import Padded
 
@@ -22,14 +23,12 @@ Choice = Callable[[Tensor, Tensor, int], Tensor]
 
 
 @torch.no_grad()
-def walk(
-    stepper: Stepper[S], batch: Any, search: Search, choose: Choice, filters: Sequence[Filter], prefix: Padded | None
-) -> list[list[Hypothesis]]:
+def walk(job: Job[S, Search], choose: Choice) -> list[list[Hypothesis]]:
     """Steps until every row has ended; a row that has ended is dropped and costs nothing further."""
-    state = stepper.begin(batch, prefix)
-    total = len(batch)
-    tokens = first_tokens(stepper, total, prefix)
-    active = begin_all(filters, total)
+    stepper, search, total = job.stepper, job.search, len(job.batch)
+    state = stepper.begin(job.batch, job.prefix)
+    tokens = job.first_tokens()
+    active = begin_all(job.filters, total)
     rows = torch.arange(total)  # the sentence of each row still walking
     said = torch.zeros(total, search.max_length, dtype=torch.long)
     lengths = torch.zeros(total, dtype=torch.long)
@@ -55,34 +54,15 @@ def walk(
     ]
 
 
-def greedy(
-    stepper: Stepper[S],
-    batch: Any,
-    search: Search,
-    *,
-    filters: Sequence[Filter] = (),
-    prefix: Padded | None = None,
-    sentences: Sequence[int] | None = None,
-) -> list[list[Hypothesis]]:
+def greedy(job: Job[S, Search]) -> list[list[Hypothesis]]:
     """The likeliest word at each step."""
-    return walk(stepper, batch, search, lambda log_probs, rows, step: log_probs.argmax(-1), filters, prefix)
+    return walk(job, lambda log_probs, rows, step: log_probs.argmax(-1))
 
 
-def sample(
-    stepper: Stepper[S],
-    batch: Any,
-    search: Sample,
-    *,
-    filters: Sequence[Filter] = (),
-    prefix: Padded | None = None,
-    sentences: Sequence[int] | None = None,
-) -> list[list[Hypothesis]]:
-    """A word drawn at each step, by a number that depends on (seed, sentence, step) alone.
-
-    `sentences` numbers the batch's members within the whole job; a sentence keeps its draws in any batch.
-    """
-    numbers = np.asarray(range(len(batch)) if sentences is None else sentences, dtype=np.int64)
-    return walk(stepper, batch, search, partial(_draw, search, numbers), filters, prefix)
+def sample(job: Job[S, Sample]) -> list[list[Hypothesis]]:
+    """A word drawn at each step, by a number that depends on (seed, sentence, step) alone, in any batch."""
+    numbers = np.asarray(range(len(job.batch)) if job.sentences is None else job.sentences, dtype=np.int64)
+    return walk(job, partial(_draw, job.search, numbers))
 
 
 def _draw(

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from regard.attention.cache import KV
 from regard.attention.mask import Mask
 from regard.attention.multihead import MultiheadAttention
-from regard.attention.position import steps
 from regard.attention.site import Site
 from regard.models.config import RecurrentConfig
 from regard.models.seq2seq import Seq2seq, Tables, check_source
@@ -78,7 +77,7 @@ class Recurrent(Seq2seq[RecurrentState]):
 
     def encode(self, source: Padded, site: Site = Site(), *, watch: bool = False) -> RecurrentState:
         check_source(source)
-        words = self._embed(self.source_embedding, source.tokens, site / "source")
+        words = self.source_embedding(source.tokens, site=site / "source")
         read = self.encoder(words, lengths=source.lengths, site=site / "encoder")
         final = read.state.transpose(2, 3).flatten(3)  # (B, layers, directions, vectors, C') -> (B, layers, vectors, C)
         hidden = final
@@ -100,21 +99,18 @@ class Recurrent(Seq2seq[RecurrentState]):
             state = replace(state, hidden=torch.where(reads, newer.hidden, state.hidden))
         return state
 
-    def _embed(self, embedding: Embedding, tokens: Tensor, site: Site) -> Tensor:
-        positions, _ = steps(tokens.shape[1], tokens.shape[1], None, tokens.device)
-        return embedding(tokens, positions, None, site)
-
     def advance(self, tokens: Tensor, state: RecurrentState, site: Site = Site()) -> tuple[Tensor, RecurrentState]:
-        words = self._embed(self.target_embedding, tokens, site / "target")
+        words = self.target_embedding(tokens, site=site / "target")
         site = site / "decoder"
         if self.config.attention is not None and self.config.attention.query == "previous":
             return self._look_then_step(words, state, site)
         # Nothing that was seen goes back into the cell: all steps can run as one.
         takes_in = words if state.encoding is None else self._with(words, state.encoding[:, None])
         run = self.decoder(takes_in, state.hidden, site=site)
-        context = state.encoding[:, None] if state.encoding is not None else None
         if self.attention is not None:
-            context = self._look(run.x, words, state, site)
+            context: Tensor | None = self._look(run.x, words, state, site)
+        else:
+            context = None if state.encoding is None else state.encoding[:, None]
         return self._read(run.x, context, site), replace(state, hidden=run.state)
 
     def _look_then_step(self, words: Tensor, state: RecurrentState, site: Site) -> tuple[Tensor, RecurrentState]:

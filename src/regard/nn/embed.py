@@ -36,10 +36,15 @@ class Embedding(nn.Module):
         self.scale = table.shape[1] ** 0.5 if scaled else 1.0
         self.dropout = dropout
 
-    def forward(self, tokens: Tensor, positions: Tensor, lengths: Tensor | None = None, site: Site = Site()) -> Tensor:
+    def forward(
+        self, tokens: Tensor, positions: Tensor | None = None, lengths: Tensor | None = None, site: Site = Site()
+    ) -> Tensor:
+        """At `positions` (1|B, T), if they are to be told."""
         check_tokens(tokens, len(self.table))
         x = F.embedding(tokens, self.table) * self.scale
-        return site.dropout(self.norm(self.position.embed(x, positions, lengths)), self.dropout)
+        if positions is not None:
+            x = self.position.embed(x, positions, lengths)
+        return site.dropout(self.norm(x), self.dropout)
 
 
 class OutputHead(nn.Module):
