@@ -1,0 +1,111 @@
+"""Files that are whole or not there: written aside, flushed to the disk, and renamed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from regard.errors import UserError
+
+MANIFEST = "MANIFEST.json"
+MARK = ".tmp-"  # begins the name of what is not finished
+
+
+def write(path: Path, data: bytes) -> None:
+    """Replace a file in one instant."""
+    aside = path.with_name(f"{MARK}{path.name}")
+    try:
+        _write_through(aside, data)
+        os.replace(aside, path)
+        _flush(path.parent)
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        raise cannot_write(path, error) from error
+
+
+def append(path: Path, data: bytes) -> None:
+    """Add to a file, down to the disk."""
+    try:
+        with path.open("ab") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+def write_folder(path: Path, contents: Mapping[str, Callable[[Path], None] | bytes]) -> None:
+    """Make a folder of files, with a manifest of their sums, in one instant; a finished one stays as it is."""
+    aside = path.with_name(f"{MARK}{path.name}")
+    try:
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir(parents=True)
+        sums = {}
+        for name, content in contents.items():
+            if isinstance(content, bytes):
+                _write_through(aside / name, content)
+            else:
+                content(aside / name)
+                _flush(aside / name)
+            sums[name] = {"bytes": (aside / name).stat().st_size, "sha256": digest(aside / name)}
+        _write_through(aside / MANIFEST, json.dumps(sums, indent=1).encode())
+        _flush(aside)
+        os.rename(aside, path)
+        _flush(path.parent)
+    except OSError as error:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise cannot_write(path, error) from error
+
+
+def broken(folder: Path) -> str | None:
+    """Why a folder made by `write_folder` cannot be trusted, or None."""
+    try:
+        sums = json.loads((folder / MANIFEST).read_bytes())
+        for name, wanted in sums.items():
+            if Path(name).name != name:
+                return f"{MANIFEST} names {name!r}, which is no file beside it"
+            size = (folder / name).stat().st_size
+            if size != wanted["bytes"]:
+                return f"{name} has {size} bytes, not {wanted['bytes']}"
+            if digest(folder / name) != wanted["sha256"]:
+                return f"{name} has changed since it was written"
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_space(folder: Path, needed: int) -> None:
+    """Raise before a write that the disk has no room for."""
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise UserError(
+            f"{folder}: {needed / 1e6:.0f} MB are needed and {free / 1e6:.0f} MB are free; make room, then run again"
+        )
+
+
+def cannot_write(path: Path, error: OSError) -> UserError:
+    return UserError(f"{path}: cannot be written ({error.strerror or error}); free the disk or choose another place")
+
+
+def _write_through(path: Path, data: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _flush(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
