@@ -20,8 +20,9 @@ LEVELS = {
     6: ("cli",),
 }
 LEVEL = {room: level for level, rooms in LEVELS.items() for room in rooms}
-SIBLINGS = {("nn", "attention"), ("engine", "models"), ("shapes", "errors"), ("rng", "errors")}  # first imports second
-BUDGET, LONGEST = 3_400, 400  # lines of Python in src, and in one file
+SIBLINGS = {("nn", "attention"), ("engine", "models")}  # the first may import the second
+SIBLINGS |= {(room, "errors") for room in LEVELS[0]}
+BUDGET, LONGEST = 7_000, 400  # lines of Python in src, and in one file
 
 FORBIDDEN_NAMES = {"eval", "exec", "__import__"}
 FORBIDDEN_CALLS = {"torch.load", "torch.save", "yaml.load", "yaml.unsafe_load", "os.system", "numpy.load"}

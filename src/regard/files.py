@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -23,7 +24,8 @@ def write(path: Path, data: bytes) -> None:
         os.replace(aside, path)
         _flush(path.parent)
     except OSError as error:
-        aside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            aside.unlink()
         raise cannot_write(path, error) from error
 
 
@@ -56,9 +58,11 @@ def write_folder(path: Path, contents: Mapping[str, Callable[[Path], None] | byt
         _flush(aside)
         os.rename(aside, path)
         _flush(path.parent)
-    except OSError as error:
+    except BaseException as error:  # of a content's function too, so that nothing stays behind
         shutil.rmtree(aside, ignore_errors=True)
-        raise cannot_write(path, error) from error
+        if isinstance(error, OSError):
+            raise cannot_write(path, error) from error
+        raise
 
 
 def broken(folder: Path) -> str | None:
@@ -73,7 +77,7 @@ def broken(folder: Path) -> str | None:
                 return f"{name} has {size} bytes, not {wanted['bytes']}"
             if digest(folder / name) != wanted["sha256"]:
                 return f"{name} has changed since it was written"
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         return f"{type(error).__name__}: {error}"
     return None
 
@@ -85,7 +89,10 @@ def digest(path: Path) -> str:
 
 def check_space(folder: Path, needed: int) -> None:
     """Raise before a write that the disk has no room for."""
-    free = shutil.disk_usage(folder).free
+    try:
+        free = shutil.disk_usage(folder).free
+    except OSError as error:
+        raise cannot_write(folder, error) from error
     if free < needed:
         raise UserError(
             f"{folder}: {needed / 1e6:.0f} MB are needed and {free / 1e6:.0f} MB are free; make room, then run again"

@@ -15,8 +15,9 @@ from regard.nn.config import Placement, RecurrentLayersConfig, StackConfig, chec
 class Seq2seqConfig:
     """What every encoder-decoder has."""
 
-    source_vocabulary: int
-    target_vocabulary: int
+    source_vocabulary: int = 0
+    """Words, counted by the tokenizer; 0 while there is none."""
+    target_vocabulary: int = 0
     tied: Literal["all", "output", "none"] = "none"
     """Word tables that are one: source, target and output; target and output; or none."""
     dropout: float = 0.0
@@ -34,7 +35,7 @@ class Seq2seqConfig:
                 f"{self.target_vocabulary} target words; use tied: output"
             )
         for name in ("start", "end"):
-            if not 0 <= getattr(self, name) < self.target_vocabulary:
+            if self.target_vocabulary and not 0 <= getattr(self, name) < self.target_vocabulary:
                 raise UserError(f"{name} token {getattr(self, name)} is outside {self.target_vocabulary} words")
 
 
@@ -42,6 +43,7 @@ class Seq2seqConfig:
 class TransformerConfig(Seq2seqConfig):
     """The Transformer encoder-decoder [Vaswani+ 2017]."""
 
+    kind: Literal["transformer"] = "transformer"
     width: int = 512
     hidden: int = 2048
     """Width inside the feed-forward layers."""
@@ -111,6 +113,7 @@ class RecurrentAttention:
 class RecurrentConfig(Seq2seqConfig):
     """The recurrent encoder-decoder, with attention [Bahdanau+ 2015; Luong+ 2015] or without [Sutskever+ 2014]."""
 
+    kind: Literal["recurrent"] = "recurrent"
     embedding: int = 256
     width: int = 256
     """Of the decoder's state and of the encoder's, both directions together."""

@@ -1,0 +1,1 @@
+"""The command line. Imports torch only where a command needs it."""

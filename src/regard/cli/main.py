@@ -1,0 +1,133 @@
+"""`regard`: one binary. Logs and progress go to stderr, results to stdout."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard import __version__
+from regard.errors import UserError
+
+app = typer.Typer(
+    name="regard",
+    help="Train, look into, run and evaluate attention models on the machine you have.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Model = Annotated[Path, typer.Argument(help="Folder of a trained model.", show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
+BeamSize = Annotated[
+    int | None, typer.Option("--beam", help="Hypotheses per step; 1 is greedy. Default: the model's own.")
+]
+BatchSize = Annotated[int | None, typer.Option(help="Sentences at once. Default: as many as fit well.")]
+Threads = Annotated[int | None, typer.Option(help="Processor threads. Default: all.")]
+
+
+@app.command()
+def train(
+    recipe: Annotated[Path | None, typer.Argument(help="A recipe (YAML), or use --source and --target.")] = None,
+    source: Annotated[Path | None, typer.Option(help="Text to translate from, a sentence a line.")] = None,
+    target: Annotated[Path | None, typer.Option(help="Its translation, line by line.")] = None,
+    valid_source: Annotated[Path | None, typer.Option(help="Held-out sentences to validate on.")] = None,
+    valid_target: Annotated[Path | None, typer.Option(help="Their translation.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the run. Default: runs/ and the recipe's name.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Time budget, instead of the recipe's steps.")] = None,
+    setting: Annotated[list[str] | None, typer.Option("--set", help="Override, such as train.lr=1e-3.")] = None,
+    threads: Threads = None,
+) -> None:
+    """Train a model; run again with the same words to go on where it stopped."""
+    from regard.cli.train import run
+
+    run(recipe, source, target, valid_source, valid_target, out, minutes, setting or [], threads)
+
+
+@app.command()
+def run(
+    model: Model,
+    inputs: Annotated[list[Path] | None, typer.Argument(help="Text files; none or - is standard input.")] = None,
+    beam: BeamSize = None,
+    num_best: Annotated[int, typer.Option("--nbest", help="Outputs for each line, best first (with --json).")] = 1,
+    batch_size: BatchSize = None,
+    tag: Annotated[str | None, typer.Option(help="Direction, for models of several.")] = None,
+    as_json: Json = False,
+    threads: Threads = None,
+) -> None:
+    """Translate text, line by line: as many lines out as in, in order."""
+    from regard.cli.run import run_lines
+
+    run_lines(model, inputs or [], beam, num_best, batch_size, tag, as_json, threads)
+
+
+@app.command()
+def evaluate(
+    model: Model,
+    source: Annotated[Path, typer.Option(help="Sentences to translate.")],
+    target: Annotated[Path, typer.Option(help="Their references.")],
+    beam: BeamSize = None,
+    batch_size: BatchSize = None,
+    tag: Annotated[str | None, typer.Option(help="Direction, for models of several.")] = None,
+    tokenized: Annotated[bool, typer.Option(help="The text is tokenised already: BLEU adds no tokenisation.")] = False,
+    output: Annotated[Path | None, typer.Option(help="Also write the translations here.")] = None,
+    as_json: Json = False,
+    threads: Threads = None,
+) -> None:
+    """Score a model on held-out text, with the signatures that make scores comparable."""
+    from regard.cli.run import evaluate_files
+
+    evaluate_files(model, source, target, beam, batch_size, tag, tokenized, output, as_json, threads)
+
+
+@app.command()
+def attend(
+    model: Model,
+    text: Annotated[str, typer.Argument(help="A sentence to translate.", show_default=False)],
+    target: Annotated[str | None, typer.Option(help="Look at this output instead of the model's own.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Picture (.svg) or data (.json). Default: the terminal.")
+    ] = None,
+    site: Annotated[
+        str | None, typer.Option(help="Such as decoder.0.cross. Default: the last that looks across.")
+    ] = None,
+    head: Annotated[int | None, typer.Option(help="One head, from 0. Default: their mean.")] = None,
+    pieces: Annotated[bool, typer.Option(help="Show the model's own pieces, not words.")] = False,
+    tag: Annotated[str | None, typer.Option(help="Direction, for models of several.")] = None,
+) -> None:
+    """Show what a model looked at for each word it said."""
+    from regard.cli.run import attend_text
+
+    attend_text(model, text, target, output, site, head, pieces, tag)
+
+
+@app.callback(invoke_without_command=True)
+def options(
+    version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+) -> None:
+    if version:
+        print(f"regard {__version__}")
+        raise typer.Exit
+    if debug:
+        os.environ["REGARD_DEBUG"] = "1"
+
+
+def main() -> None:
+    """The program: user mistakes give one or two sentences and exit code 2, never a traceback."""
+    try:
+        app()
+    except UserError as error:
+        if os.environ.get("REGARD_DEBUG"):
+            traceback.print_exc()
+        print(f"regard: {error}", file=sys.stderr)
+        sys.exit(2)
+    except BrokenPipeError:  # the reader of our output has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    except KeyboardInterrupt:
+        sys.exit(130)

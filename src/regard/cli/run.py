@@ -1,0 +1,133 @@
+"""`regard run` and `regard evaluate`: text in, text out."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+import torch
+
+from regard.errors import UserError
+from regard.files import write
+from regard.look.model import Model
+from regard.metrics.text import bleu, chrf, exact_match
+from regard.progress import Progress
+from regard.tasks.translator import Translator
+
+AHEAD = 4096  # lines read before any is written, when input is a file
+
+
+def run_lines(
+    folder: Path,
+    inputs: Sequence[Path],
+    beam: int | None,
+    num_best: int,
+    batch_size: int | None,
+    tag: str | None,
+    as_json: bool,
+    threads: int | None,
+) -> None:
+    if threads is not None:
+        torch.set_num_threads(threads)
+    if num_best > 1 and not as_json:
+        raise UserError("--nbest gives several outputs a line; add --json to tell them apart")
+    model = Translator(folder, beam=beam, num_best=num_best, batch_size=batch_size, tag=tag)
+    lines = _input_lines(inputs)
+    while chunk := list(islice(lines, AHEAD)):
+        for text, hypotheses in zip(chunk, model.translate(chunk), strict=True):
+            outputs = [{"text": model.text(h), "score": h.score, "log_prob": h.log_prob} for h in hypotheses]
+            if as_json:
+                print(json.dumps({"input": text, "outputs": outputs}, ensure_ascii=False))
+            else:
+                print(outputs[0]["text"] if outputs else "")
+        sys.stdout.flush()
+
+
+def evaluate_files(
+    folder: Path,
+    source: Path,
+    target: Path,
+    beam: int | None,
+    batch_size: int | None,
+    tag: str | None,
+    tokenized: bool,
+    output: Path | None,
+    as_json: bool,
+    threads: int | None,
+) -> None:
+    if threads is not None:
+        torch.set_num_threads(threads)
+    sources, references = (list(_lines_of(path)) for path in (source, target))
+    if len(sources) != len(references):
+        raise UserError(
+            f"{source} has {len(sources)} lines and {target} {len(references)}; each sentence needs its reference"
+        )
+    model = Translator(folder, beam=beam, batch_size=batch_size, tag=tag)
+    with Progress(len(sources), "translate") as progress:
+        found = model.translate(sources, progress.update)
+    outputs = [model.text(hypotheses[0]) if hypotheses else "" for hypotheses in found]
+    if output is not None:
+        write(output, "".join(f"{line}\n" for line in outputs).encode())
+    scores = [
+        bleu(outputs, references, tokenized=tokenized),
+        chrf(outputs, references),
+        exact_match(outputs, references),
+    ]
+    if as_json:
+        described = {s.name: {"value": s.value, "signature": s.signature} for s in scores}
+        print(json.dumps({"sentences": len(sources), **described}))
+    else:
+        for s in scores:
+            print(f"{s.name:12} {s.value:6.2f}   {s.signature or ''}".rstrip())
+
+
+def attend_text(
+    folder: Path,
+    text: str,
+    target: str | None,
+    output: Path | None,
+    site: str | None,
+    head: int | None,
+    pieces: bool,
+    tag: str | None,
+) -> None:
+    look = Model(folder, tag=tag).attend(text, target)
+    picture = look.picture(site, head, pieces=pieces)
+    if output is None:
+        print(picture.terminal(color=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
+    elif output.suffix == ".svg":
+        write(output, picture.svg().encode())
+    else:
+        look.save(output)
+
+
+def _input_lines(inputs: Sequence[Path]) -> Iterator[str]:
+    """Lines of files, or of standard input; a line ends at "\\n" only, and undecodable bytes become U+FFFD."""
+    if not inputs or inputs == [Path("-")]:
+        yield from _decoded(sys.stdin.buffer)
+    else:
+        for path in inputs:
+            yield from _lines_of(path)
+
+
+def _lines_of(path: Path) -> Iterator[str]:
+    try:
+        with path.open("rb") as file:
+            yield from _decoded(file)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror}); is the path right?") from error
+
+
+def _decoded(stream: Iterable[bytes]) -> Iterator[str]:
+    warned = False
+    for number, raw in enumerate(stream, 1):
+        line = raw.removesuffix(b"\n").removesuffix(b"\r")
+        text = line.decode("utf-8", errors="replace")
+        if "\ufffd" in text and not warned:
+            warned = True
+            print(f"regard: line {number} is not UTF-8; undecodable bytes become U+FFFD", file=sys.stderr)
+        yield text

@@ -1,0 +1,164 @@
+"""`regard train`: joins data, model, task and loop, in one folder that anyone can run afterwards."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from regard import recipe as recipes
+from regard.cli.card import card
+from regard.engine.torch import TorchEngine
+from regard.errors import UserError
+from regard.files import write
+from regard.models.build import build
+from regard.tasks.folder import save_model, with_vocabulary
+from regard.tasks.prepare import held_out, store_for, tokenizers_for
+from regard.tasks.translation import Translation
+from regard.train.config import Recipe
+from regard.train.loop import InterruptedTrainingError, Trainer
+from regard.train.plan import Plan, make_plan
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def run(
+    path: Path | None,
+    source: Path | None,
+    target: Path | None,
+    valid_source: Path | None,
+    valid_target: Path | None,
+    out: Path | None,
+    minutes: float | None,
+    settings: Sequence[str],
+    threads: int | None,
+) -> None:
+    files = [("source", source), ("target", target)]
+    if path is None:
+        if source is None or target is None:
+            raise UserError("nothing to train on; give a recipe, or --source FILE and --target FILE")
+        text = _starter(source, target, valid_source, valid_target, minutes)
+        recipe = recipes.parse(Recipe, text, "the command line", settings)
+        out = out or Path("runs") / f"{source.stem}-{target.stem}"
+    else:
+        if given := [f"--{name}" for name, file in files if file is not None]:
+            raise UserError(f"a recipe and {' and '.join(given)}; the recipe names its files, so give one or the other")
+        budget = [] if minutes is None else [f"train.minutes={minutes}", "train.steps=null"]
+        recipe = recipes.read(Recipe, path, [*settings, *budget])
+        out = out or Path("runs") / path.stem
+    if threads is not None:
+        torch.set_num_threads(threads)
+    with _alone(out):
+        _same_recipe(out, recipe)
+        try:
+            train(recipe, out)
+        except InterruptedTrainingError as stopped:
+            say(f"regard: {stopped}; run the same command to go on")
+            sys.exit(stopped.exit_code)
+
+
+def train(recipe: Recipe, out: Path) -> None:
+    """From the recipe to a finished folder; takes up whatever of it is there already."""
+    tokenizers = tokenizers_for(recipe.data, out)
+    store, left = store_for(recipe.data, tokenizers, out)
+    say(f"training on {left}")
+    settings = recipe.train
+    task = Translation(
+        tokenizers,
+        store,
+        held_out(recipe.data, tokenizers),
+        batch_tokens=settings.batch_tokens,
+        search=recipe.search,
+        smoothing=settings.label_smoothing,
+        metric=settings.metric,
+    )
+    model = build(with_vocabulary(recipe.model, tokenizers), settings.seed)
+    trainer = Trainer(
+        task,
+        model,
+        settings,
+        out,
+        engine=lambda model: TorchEngine(model),  # type: ignore[arg-type]
+        keep_best=lambda model, metrics: save_model(out, model, recipe.search, metrics),
+    )
+    plan = _plan(task, model, trainer, recipe, out)
+    say(f"{plan.parameters:,} parameters, {plan.steps:,} steps, {plan.threads} threads")
+    for passed in trainer.resume():
+        say(f"passed over {passed}")
+    if trainer.state.step:
+        say(f"going on after step {trainer.state.step}")
+    state = trainer.run(plan)
+    write(out / "README.md", card(recipe, plan, state, out).encode())
+    say(f"done: best {task.primary[0]} {state.best:.2f} at step {state.best_step}; the model is in {out}")
+
+
+def _plan(task: Translation, model: nn.Module, trainer: Trainer, recipe: Recipe, out: Path) -> Plan:
+    path = out / "plan.json"
+    if path.exists():
+        plan = Plan.load(path)
+        torch.set_num_threads(plan.threads)
+        if plan.torch != torch.__version__:
+            say(f"planned with torch {plan.torch}, now {torch.__version__}: results may differ in their last digits")
+        return plan
+    say("trying the largest batch and timing a few steps")
+    optimizers: dict[int, torch.optim.Optimizer] = {}
+
+    def update(probe: nn.Module, step: int) -> None:
+        optimizer = optimizers.setdefault(id(probe), trainer.optimizer_of(probe))
+        trainer.update(probe, optimizer, step, None)
+
+    plan = make_plan(task, model, recipe.train, update)
+    plan.save(path)
+    return plan
+
+
+def _starter(
+    source: Path, target: Path, valid_source: Path | None, valid_target: Path | None, minutes: float | None
+) -> str:
+    """A recipe for two files."""
+    if (valid_source is None) != (valid_target is None):
+        raise UserError("one of --valid-source and --valid-target is missing; give both")
+    data: dict[str, object] = {"train": [{"source": str(source), "target": str(target)}]}
+    if valid_source is not None:
+        data["valid"] = [{"source": str(valid_source), "target": str(valid_target)}]
+    return json.dumps({"data": data, "train": {"minutes": minutes or 10.0}})
+
+
+def _same_recipe(out: Path, recipe: Recipe) -> None:
+    """Store the recipe, or compare it with the one whose run is in the folder."""
+    stored = out / "recipe.yaml"
+    changed = recipes.differences(recipes.read(Recipe, stored), recipe) if stored.exists() else []
+    if changed and (out / "plan.json").exists():
+        told = "\n  ".join(changed)
+        raise UserError(f"{out} holds a run of another recipe:\n  {told}\nchoose another --out, or undo the change")
+    if changed:  # an attempt that never came to train: what it left belongs to the old recipe
+        shutil.rmtree(out / "store", ignore_errors=True)
+        for leftover in out.glob("tokenizer*.json"):
+            leftover.unlink()
+    if changed or not stored.exists():
+        write(stored, recipes.dump(recipe).encode())
+
+
+@contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """One run at a time in a folder."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        lock = (out / ".lock").open("w")
+    except OSError as error:
+        raise UserError(f"{out}: cannot be written ({error.strerror}); choose another --out") from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise UserError(f"{out}: another run is at work there; wait for it, or choose another --out") from error
+        yield

@@ -1,0 +1,1 @@
+"""Corpora, tokenizers, the token store and batches; free of torch."""

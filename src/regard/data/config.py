@@ -1,0 +1,79 @@
+"""Settings of corpora and tokenizers, free of torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from regard.errors import UserError
+
+TokenizerKind = Literal["bpe", "unigram", "characters", "words"]
+NUM_CONTROLS = 4  # padding, start, end, unknown
+NUM_BYTES = 256
+PAIR_ENDINGS = (".tsv", ".jsonl", ".tsv.gz", ".jsonl.gz")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenizerConfig:
+    """How text becomes ids."""
+
+    kind: TokenizerKind = "bpe"
+    """bpe and unigram work on bytes and know every text; characters and words have an unknown."""
+    vocabulary: int = 8000
+    """Ids at most, control tokens and tags among them."""
+    joint: bool = True
+    """Whether source and target share one tokenizer."""
+    normalise: Literal["none", "nfc", "nfkc"] = "nfc"
+    """Unicode form that text is brought to; nfkc also folds ligatures, widths and the like."""
+
+    def __post_init__(self) -> None:
+        least = 300 if self.kind in ("bpe", "unigram") else NUM_CONTROLS + 1
+        if self.vocabulary < least:
+            why = f"{NUM_BYTES} bytes and {NUM_CONTROLS} control tokens" if least == 300 else "the control tokens"
+            raise UserError(
+                f"a {self.kind} vocabulary of {self.vocabulary} has no room beside {why}; use {least} or more"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairsConfig:
+    """Where pairs of source and target come from: two files line by line, or one file of pairs."""
+
+    source: str | None = None
+    """File with a source on each line; plain or .gz."""
+    target: str | None = None
+    """File with the target of each line of `source`."""
+    pairs: str | None = None
+    """File of pairs: .tsv (source, tab, target) or .jsonl (objects with "source" and "target"); plain or .gz."""
+    tag: str | None = None
+    """Name of the direction, such as de, in a model of several."""
+
+    def __post_init__(self) -> None:
+        given = [name for name in ("source", "target", "pairs") if getattr(self, name) is not None]
+        if given not in (["source", "target"], ["pairs"]):
+            raise UserError(
+                f"data from {' and '.join(given) or 'nowhere'}; give both source and target, or pairs alone"
+            )
+        if self.pairs is not None and not self.pairs.endswith(PAIR_ENDINGS):
+            raise UserError(
+                f"{self.pairs}: the name does not say how pairs are written; end it in {', '.join(PAIR_ENDINGS)}"
+            )
+        if self.tag is not None and (not self.tag or any(c.isspace() for c in self.tag)):
+            raise UserError(f"tag {self.tag!r} is empty or holds a space; use a short name such as de")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """What a model learns from and is checked on."""
+
+    train: tuple[PairsConfig, ...]
+    valid: tuple[PairsConfig, ...] = ()
+    tokenizer: TokenizerConfig = TokenizerConfig()
+    max_length: int = 256
+    """Tokens; training pairs with a longer side are left out and counted."""
+
+    def __post_init__(self) -> None:
+        if not self.train:
+            raise UserError("train names no data; give source and target, or pairs")
+        if self.max_length < 1:
+            raise UserError(f"max_length {self.max_length} leaves no pair; use 1 or more, say 256")

@@ -1,0 +1,64 @@
+"""What is asked of the `tokenizers` library: models that know no control tokens."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+from regard.data.config import TokenizerConfig, TokenizerKind
+
+# The library wants a symbol for the unknown, its id 0; no word holds a space, and no character is two.
+MISSING = {"words": " ", "characters": "??"}
+MODELS = {"bpe": models.BPE, "unigram": models.Unigram, "words": models.WordLevel, "characters": models.WordLevel}
+FORMS = {"none": None, "nfc": normalizers.NFC, "nfkc": normalizers.NFKC}
+
+
+def learn(texts: Iterable[str], config: TokenizerConfig, room: int) -> Tokenizer:
+    """Train a model of at most `room` symbols, the unknown not counted."""
+    library = Tokenizer(MODELS[config.kind]())
+    form = FORMS[config.normalise]
+    if form is not None:
+        library.normalizer = form()
+    set_parts(library, config.kind)
+    library.train_from_iterator((prepared(text, config.kind) for text in texts), _trainer(config.kind, room))
+    if config.kind in MISSING:
+        missing, vocab = MISSING[config.kind], library.get_vocab()
+        words = [missing, *sorted(vocab, key=vocab.__getitem__)]
+        library.model = models.WordLevel({word: n for n, word in enumerate(words)}, unk_token=missing)
+    elif config.kind == "unigram":
+        # As many digits as the library's JSON is sure to keep, so that a loaded model is the trained one.
+        scores = [(piece, round(score, 9)) for piece, score in json.loads(library.to_str())["model"]["vocab"]]
+        library.model = models.Unigram(sorted(scores, key=lambda item: (-item[1], item[0])))
+    return library
+
+
+def prepared(text: str, kind: TokenizerKind) -> str:
+    """Valid Unicode, and for subwords a space in front, so that the first word is like the others."""
+    if not text.isascii():
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text if kind in MISSING else f" {text}"
+
+
+def set_parts(library: Tokenizer, kind: TokenizerKind) -> None:
+    """Everything but model and normaliser follows from the kind, whatever a file says."""
+    library.no_padding()
+    library.no_truncation()
+    if kind == "words":
+        library.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    elif kind == "characters":
+        library.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
+        library.decoder = decoders.Fuse()
+    else:
+        library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        library.decoder = decoders.ByteLevel()
+
+
+def _trainer(kind: TokenizerKind, room: int) -> trainers.Trainer:
+    if kind in MISSING:
+        return trainers.WordLevelTrainer(vocab_size=room, show_progress=False)
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    if kind == "unigram":
+        return trainers.UnigramTrainer(vocab_size=room, show_progress=False, initial_alphabet=alphabet)
+    return trainers.BpeTrainer(vocab_size=room, min_frequency=2, show_progress=False, initial_alphabet=alphabet)

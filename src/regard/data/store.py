@@ -1,0 +1,134 @@
+"""Token ids of a corpus on disk, for corpora larger than memory: flat files, mapped and never loaded whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard import files
+from regard.errors import UserError
+
+INDEX = "index.json"
+SIDES = ("source", "target")
+OFFSET = np.dtype("<i8")
+CHUNK = 1 << 18  # ids gathered before a write
+
+
+def build(folder: Path, rows: Iterable[tuple[list[int], list[int]]], *, vocabulary: int) -> None:
+    """Write rows of (source, target) ids as they come; the folder appears at the end, whole, or not at all."""
+    if folder.exists():
+        raise UserError(f"{folder}: there is something already; remove it, or choose another place")
+    dtype = np.dtype("<u2" if vocabulary <= 1 << 16 else "<u4")
+    aside = folder.with_name(f"{files.MARK}{folder.name}")
+    try:
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir(parents=True)
+        with ExitStack() as stack:
+            both = [_Writer(aside, side, dtype, vocabulary, stack) for side in SIDES]
+            for row in rows:
+                for writer, ids in zip(both, row, strict=True):
+                    writer.add(ids)
+            for writer in both:
+                writer.finish()
+        count, tokens = both[0].rows, [writer.written for writer in both]
+        if count == 0:
+            raise UserError(f"{folder}: no pairs to store; check that the data are not all blank or too long")
+        index = {"format": "regard-store", "version": 1, "dtype": dtype.name, "rows": count, "tokens": tokens}
+        files.write(aside / INDEX, json.dumps(index).encode())
+        os.rename(aside, folder)
+        handle = os.open(folder.parent, os.O_RDONLY)
+        os.fsync(handle)  # the new name, down to the disk
+        os.close(handle)
+    except OSError as error:
+        raise files.cannot_write(folder, error) from error
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+class Store:
+    """A finished store; `lengths` are those of (sources, targets)."""
+
+    def __init__(self, tokens: list[NDArray[np.unsignedinteger]], offsets: list[NDArray[np.int64]]) -> None:
+        self._tokens, self._offsets = tokens, offsets
+        self.lengths = (np.diff(offsets[0]), np.diff(offsets[1]))
+
+    @staticmethod
+    def open(folder: Path) -> Store:
+        """Map what `build` wrote, after checking that it is all there."""
+        try:
+            index = json.loads((folder / INDEX).read_bytes())
+            if index["format"] != "regard-store" or index["version"] != 1 or index["dtype"] not in ("uint16", "uint32"):
+                raise ValueError(f"{INDEX} is of another kind")
+            dtype = np.dtype(index["dtype"]).newbyteorder("<")
+            tokens = [_map(folder / f"{s}.tokens", dtype, n) for s, n in zip(SIDES, index["tokens"], strict=True)]
+            offsets = [_map(folder / f"{s}.offsets", OFFSET, index["rows"] + 1) for s in SIDES]
+            store = Store(tokens, offsets)
+            for held, ends, lengths in zip(tokens, offsets, store.lengths, strict=True):
+                if ends[0] != 0 or ends[-1] != len(held) or lengths.min(initial=0) < 0:
+                    raise ValueError("the offsets do not fit the tokens")
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise UserError(
+                f"{folder}: no whole token store ({type(error).__name__}: {error}); remove it and it is made anew"
+            ) from error
+        return store
+
+    def __len__(self) -> int:
+        return len(self.lengths[0])
+
+    def pair(self, i: int) -> tuple[NDArray[np.unsignedinteger], NDArray[np.unsignedinteger]]:
+        """Source and target ids of row i, as read-only views."""
+        if not 0 <= i < len(self):
+            raise IndexError(f"row {i} of {len(self)}")
+        source, target = (t[o[i] : o[i + 1]] for t, o in zip(self._tokens, self._offsets, strict=True))
+        return source, target
+
+
+class _Writer:
+    """One side of a store in the making."""
+
+    def __init__(self, folder: Path, side: str, dtype: np.dtype[Any], vocabulary: int, stack: ExitStack) -> None:
+        self.tokens = stack.enter_context((folder / f"{side}.tokens").open("wb"))
+        self.offsets = stack.enter_context((folder / f"{side}.offsets").open("wb"))
+        self.dtype, self.vocabulary = dtype, vocabulary
+        self.ids: list[int] = []
+        self.ends = [0]
+        self.rows, self.written = 0, 0
+
+    def add(self, ids: list[int]) -> None:
+        self.rows += 1
+        self.ids += ids
+        self.ends.append(self.written + len(self.ids))
+        if len(self.ids) + len(self.ends) > CHUNK:
+            self.write()
+
+    def write(self) -> None:
+        ids = np.array(self.ids, np.int64)
+        if len(ids) and (ids.min() < 0 or ids.max() >= self.vocabulary):
+            raise UserError(
+                f"ids {ids.min()} to {ids.max()} do not fit a vocabulary of {self.vocabulary}; use one tokenizer"
+            )
+        self.tokens.write(ids.astype(self.dtype).tobytes())
+        self.offsets.write(np.array(self.ends, OFFSET).tobytes())
+        self.written += len(ids)
+        self.ids, self.ends = [], []
+
+    def finish(self) -> None:
+        self.write()
+        for file in (self.tokens, self.offsets):
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _map(path: Path, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
+    size = path.stat().st_size
+    if size != count * dtype.itemsize:
+        raise ValueError(f"{path.name} has {size} bytes, not {count * dtype.itemsize}")
+    return np.asarray(np.memmap(path, dtype, "r")) if count else np.zeros(0, dtype)  # nothing cannot be mapped

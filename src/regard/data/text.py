@@ -1,0 +1,172 @@
+"""Text from files, a line at a time: nothing is guessed, and what is wrong is named by file and line."""
+
+from __future__ import annotations
+
+import difflib
+import gzip
+import json
+import os
+import zlib
+from collections.abc import Iterator
+from itertools import count, zip_longest
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, NoReturn, cast
+
+from regard.data.config import PairsConfig
+from regard.errors import UserError
+
+LONGEST = 1 << 20  # bytes in a line; a longer one is no sentence
+MARK = b"\xef\xbb\xbf"  # byte-order mark, in UTF-8
+HOME = "REGARD_DATA"
+CORPORA = {"multi30k": "multi30k/raw/{split}.{language}", "multi30k-tok": "multi30k/tok/{split}.lc.norm.tok.{language}"}
+SPLITS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
+
+
+class Pair(NamedTuple):
+    """A source, its target, the direction, and the line it came from (counted from 1)."""
+
+    source: str
+    target: str
+    tag: str | None
+    line: int
+
+
+def lines(path: Path, *, strict: bool) -> Iterator[str]:
+    """The lines of a plain or .gz file; a line ends at "\\n" only.
+
+    Strict refuses what is not text: bytes that are no UTF-8, NUL bytes, lines over 1 MB. Otherwise undecodable bytes
+    become U+FFFD and everything else passes.
+    """
+    try:
+        with _open(path) as file:
+            start = 0
+            for number in count(1):
+                raw = _line(file, path, number, strict)
+                if number == 1 and raw.startswith(MARK):
+                    raw, start = raw[len(MARK) :], len(MARK)
+                if not raw:
+                    return
+                yield _decode(raw, path, number, start, strict).removesuffix("\n").removesuffix("\r")
+                start += len(raw)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise UserError(f"{path}: the gzip data are damaged ({error}); fetch or compress the file again") from error
+    except OSError as error:
+        _unreadable(path, error)
+
+
+def pairs(config: PairsConfig) -> Iterator[Pair]:
+    """The pairs that a recipe names, in order; a side may be blank."""
+    if config.pairs is not None:
+        path = Path(config.pairs)
+        read = _columns if config.pairs.removesuffix(".gz").endswith(".tsv") else _object
+        both: Iterator[tuple[str, str]] = (
+            read(line, path, number) for number, line in enumerate(lines(path, strict=True), 1)
+        )
+    else:
+        assert config.source is not None
+        assert config.target is not None
+        path = Path(config.source)
+        both = _aligned(path, Path(config.target))
+    number = 0
+    for number, (source, target) in enumerate(both, 1):
+        yield Pair(source, target, config.tag, number)
+    if number == 0:
+        raise UserError(f"{path}: the file is empty; give one with a sentence on each line")
+
+
+def named(name: str, source: str, target: str, split: str) -> PairsConfig:
+    """A corpus that is kept below the folder REGARD_DATA; source and target are languages such as en."""
+    if name not in CORPORA:
+        near = difflib.get_close_matches(name, CORPORA, n=1, cutoff=0)
+        raise UserError(f"no corpus is called {name!r}; did you mean {near[0]}? Known: {', '.join(CORPORA)}")
+    if split not in SPLITS:
+        raise UserError(f"{name} has no split {split!r}; use {', '.join(SPLITS)}")
+    home = os.environ.get(HOME)
+    if not home:
+        raise UserError(
+            f"{name} is looked for below the folder {HOME}, which is not set; try export {HOME}=/path/to/data"
+        )
+    found = [Path(home, CORPORA[name].format(split=SPLITS[split], language=language)) for language in (source, target)]
+    for path in found:
+        if not path.is_file():
+            raise UserError(f"{path}: no such file; set {HOME} to the folder that holds {name.split('-')[0]}/")
+    return PairsConfig(source=str(found[0]), target=str(found[1]))
+
+
+def _open(path: Path) -> BinaryIO:
+    try:
+        return cast(BinaryIO, gzip.open(path)) if path.name.endswith(".gz") else path.open("rb")
+    except ValueError as error:  # a name with a NUL in it
+        _unreadable(path, error)
+
+
+def _unreadable(path: Path, error: OSError | ValueError) -> NoReturn:
+    why = getattr(error, "strerror", None) or error
+    raise UserError(f"{path}: cannot be read ({why}); check the name and that it is a file you may read") from error
+
+
+def _line(file: BinaryIO, path: Path, number: int, strict: bool) -> bytes:
+    raw = file.readline(LONGEST + 1)
+    if len(raw) <= LONGEST or raw.endswith(b"\n"):
+        return raw
+    if strict:
+        _refuse_nul(raw, path, number)
+        raise UserError(f"{path}, line {number}: longer than {LONGEST} bytes; put a sentence on each line")
+    return raw + file.readline()
+
+
+def _decode(raw: bytes, path: Path, number: int, start: int, strict: bool) -> str:
+    if not strict:
+        return raw.decode("utf-8", "replace")
+    _refuse_nul(raw, path, number)
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{path}, line {number}: byte {start + error.start} of the file (0x{raw[error.start]:02x}) is no UTF-8; "
+            f"mend the line, or convert the file, as in: iconv -f LATIN1 -t UTF-8 {path.name}"
+        ) from error
+
+
+def _refuse_nul(raw: bytes, path: Path, number: int) -> None:
+    if b"\0" in raw:
+        raise UserError(
+            f"{path}, line {number}: NUL bytes, so this is no UTF-8 text; "
+            "give a text file, and convert UTF-16 with: iconv -f UTF-16 -t UTF-8"
+        )
+
+
+def _aligned(source: Path, target: Path) -> Iterator[tuple[str, str]]:
+    ours, theirs = lines(source, strict=True), lines(target, strict=True)
+    for number, (left, right) in enumerate(zip_longest(ours, theirs)):
+        if left is None or right is None:
+            longer = number + 1 + sum(1 for _ in (theirs if left is None else ours))
+            left_count, right_count = (number, longer) if left is None else (longer, number)
+            raise UserError(
+                f"{source} has {left_count} lines and {target} has {right_count}; "
+                "line n of one must translate line n of the other, so find the missing lines"
+            )
+        yield left, right
+
+
+def _columns(line: str, path: Path, number: int) -> tuple[str, str]:
+    columns = line.split("\t")
+    if len(columns) != 2:
+        raise UserError(
+            f"{path}, line {number}: {len(columns)} column{'s' * (len(columns) != 1)}, not 2; "
+            "write source, one tab, target"
+        )
+    return columns[0], columns[1]
+
+
+def _object(line: str, path: Path, number: int) -> tuple[str, str]:
+    try:
+        value = json.loads(line)
+        source, target = value["source"], value["target"]
+        (source + target).encode()  # raises for numbers and the like, and for half a surrogate pair
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise UserError(
+            f"{path}, line {number}: no pair ({type(error).__name__}: {error}); "
+            'write an object such as {"source": "a cat", "target": "eine Katze"}'
+        ) from error
+    return source, target

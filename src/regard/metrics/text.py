@@ -1,0 +1,137 @@
+"""Scores of texts: BLEU and chrF as sacreBLEU computes them, shares of exact matches, and error rates.
+
+BLEU and chrF run from 0 to 100 and carry sacreBLEU's signature; shares and rates are fractions, 0.25 for a quarter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Sized
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.base import Metric
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A score, and where there is one the signature that says how to get it again."""
+
+    name: str
+    value: float
+    signature: str | None = None
+
+
+@dataclass(frozen=True)
+class Pronounced:
+    """Shares of words pronounced like none of their references, and of phones wrong against the nearest one."""
+
+    words: float
+    phones: float
+
+
+def bleu(outputs: Sequence[str], references: Sequence[str], *, tokenized: bool = False) -> Scored:
+    """Corpus BLEU [Papineni+ 2002]; `tokenized` texts are split at their spaces and nowhere else."""
+    return _sacrebleu("bleu", outputs, references, tokenized)
+
+
+def chrf(outputs: Sequence[str], references: Sequence[str]) -> Scored:
+    """Corpus chrF2 over character n-grams [Popović 2015]; spaces do not count, so tokenisation hardly matters."""
+    return _sacrebleu("chrf", outputs, references)
+
+
+def exact_match(outputs: Sequence[str], references: Sequence[str]) -> Scored:
+    """Share of outputs that equal their reference, character for character."""
+    check(outputs, references)
+    equal = sum(output == reference for output, reference in zip(outputs, references, strict=True))
+    return Scored("exact_match", equal / len(outputs))
+
+
+def word_error_rate(outputs: Sequence[str], references: Sequence[str]) -> Scored:
+    """Error rate over words, where whitespace ends a word."""
+    rate = error_rate([text.split() for text in outputs], [text.split() for text in references])
+    return Scored("word_error_rate", rate)
+
+
+def error_rate(outputs: Sequence[Sequence[str]], references: Sequence[Sequence[str]]) -> float:
+    """Edits in all, over tokens of the references in all; beyond 1 where outputs run on."""
+    check(outputs, references)
+    total = sum(map(len, references))
+    if not total:
+        raise UserError(f"the {len(references)} references hold no tokens, so there is no rate; give some that do")
+    return sum(map(edits, outputs, references)) / total
+
+
+def pronunciation_error_rate(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> Pronounced:
+    """For words that may be said in several ways: phones stand between spaces, each word has one reference or more.
+
+    The nearest reference is the one with the fewest edits, the first of equals.
+    """
+    check(outputs, references)
+    wrong, nearest = 0, []
+    for i, (output, ways) in enumerate(zip(outputs, references, strict=True), 1):
+        if isinstance(ways, str) or not ways:
+            raise UserError(f"item {i} of {len(outputs)} has no list of pronunciations; give one reference or more")
+        phones = output.split()
+        distance, best = min(((edits(phones, way), way) for way in map(str.split, ways)), key=lambda pair: pair[0])
+        wrong += distance > 0
+        nearest.append(best)
+    return Pronounced(wrong / len(outputs), error_rate([text.split() for text in outputs], nearest))
+
+
+def edits(first: Sequence[str], second: Sequence[str]) -> int:
+    """Fewest insertions, deletions and substitutions of one token that turn one sequence into the other.
+
+    The table is filled a row at a time [Wagner+ 1974]. Insertions chain along a row: with i taken off entry i, they
+    cost nothing, and a running minimum does them all at once.
+    """
+    numbers = {token: i for i, token in enumerate({*first, *second})}
+    columns = np.array([numbers[token] for token in second], dtype=np.int64)
+    steps = np.arange(len(columns) + 1)
+    row = steps
+    for i, token in enumerate(first, 1):
+        changed = row[:-1] + (columns != numbers[token])
+        row = np.concatenate(([i], np.minimum(changed, row[1:] + 1)))
+        row = np.minimum.accumulate(row - steps) + steps
+    return int(row[-1])
+
+
+def check(outputs: Sized, references: Sized, name: str = "outputs") -> None:
+    """Raise unless there is one reference for each output, and at least one of them."""
+    if len(outputs) != len(references):
+        raise UserError(f"{len(outputs)} {name} for {len(references)} references; give one for each")
+    if not len(outputs):
+        raise UserError(f"no {name} to score; give at least one and its reference")
+
+
+def sacrebleu_metric(name: str, tokenized: bool = False) -> Metric:
+    """sacreBLEU's own object for "bleu" or "chrf"."""
+    try:
+        from sacrebleu.metrics.bleu import BLEU  # here, because the base install does without it
+        from sacrebleu.metrics.chrf import CHRF
+    except ImportError as error:
+        raise UserError(f'{name} needs sacrebleu, which is not installed; pip install "regard[train]"') from error
+    if name == "chrf":
+        return CHRF()
+    return BLEU(tokenize="none" if tokenized else "13a", force=True)  # force: no word about text that looks tokenised
+
+
+def _sacrebleu(name: str, outputs: Sequence[str], references: Sequence[str], tokenized: bool = False) -> Scored:
+    check(outputs, references)
+    metric = sacrebleu_metric(name, tokenized)
+    score = metric.corpus_score(outputs, [references])
+    return Scored(name, score.score, str(metric.get_signature()))
+
+
+METRICS: dict[str, tuple[Callable[[Sequence[str], Sequence[str]], Scored], Literal["higher", "lower"]]] = {
+    "bleu": (bleu, "higher"),
+    "bleu_tokenized": (partial(bleu, tokenized=True), "higher"),  # what papers report on text that is tokenised already
+    "chrf": (chrf, "higher"),
+    "exact_match": (exact_match, "higher"),
+    "word_error_rate": (word_error_rate, "lower"),
+}

@@ -1,0 +1,124 @@
+"""How far a long job is: a bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    import rich.progress
+
+BAR_SECONDS = 0.2  # between two drawings of the bar
+LINE_SECONDS = 10.0  # between two plain lines, and before the first
+
+
+class Progress:
+    """Shows how far `what` has come; `total` is None where the end is not known. The stream is stderr by default."""
+
+    def __init__(
+        self,
+        total: float | None,
+        what: str,
+        stream: TextIO | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.total = total
+        self.what = what
+        self.stream = sys.stderr if stream is None else stream
+        self.clock = clock
+        self.done = 0.0
+        self.shown: dict[str, float | str] = {}
+        self._begun = self._next = clock()
+        self._first: tuple[float, float] | None = None  # work done and time at the first update: a resumed job has some
+        self._bar: rich.progress.Progress | None = None
+
+    def __enter__(self) -> Progress:
+        self._begun = self.clock()
+        if _draws(self.stream):
+            self._bar = _bar(self.stream, self.total, self.what)
+            self._bar.start()
+        self._next = self._begun + (LINE_SECONDS if self._bar is None else 0.0)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._draw(f"{'done in' if kind is None else 'stopped after'} {duration(self.clock() - self._begun)}")
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def update(self, done: float, **shown: float | str) -> None:
+        """Work done so far, and what to show beside it: numbers with their names, texts as they are."""
+        now = self.clock()
+        self.done, self.shown = done, shown
+        if self._first is None:
+            self._first = (done, now)
+        if now >= self._next:
+            self._next = now + (LINE_SECONDS if self._bar is None else BAR_SECONDS)
+            self._draw(self._left(now))
+
+    def line(self, text: str) -> None:
+        """Print a line; a bar stays below it."""
+        if self._bar is None:
+            print(text, file=self.stream, flush=True)
+        else:
+            self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def _left(self, now: float) -> str:
+        """The time to the end at the speed since the first update; empty while there is none."""
+        if self.total is None or self._first is None or self.done <= self._first[0]:
+            return ""
+        speed = (self.done - self._first[0]) / max(now - self._first[1], 1e-9)
+        return f"{duration((self.total - self.done) / speed)} left"
+
+    def _draw(self, ending: str) -> None:
+        fields = [value if isinstance(value, str) else f"{name} {_number(value)}" for name, value in self.shown.items()]
+        if self._bar is None:
+            self.line(" · ".join(filter(None, [f"{self.what} {self._share()}", *fields, ending])))
+        else:
+            text = " · ".join(filter(None, [self._share(), *fields, duration(self.clock() - self._begun), ending]))
+            self._bar.update(self._bar.task_ids[0], completed=self.done, text=text)
+            self._bar.refresh()
+
+    def _share(self) -> str:
+        if self.total is None:
+            return _number(self.done)
+        # Rounded down: 100 % means finished.
+        return f"{int(100 * min(self.done / self.total, 1.0)) if self.total > 0 else 100} %"
+
+
+def duration(seconds: float) -> str:
+    """Minutes and seconds, with hours where there are any: "3:12", "1:02:07"."""
+    if not math.isfinite(seconds):
+        return "?"
+    minutes, second = divmod(int(max(seconds, 0.0)), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 or float(value).is_integer() else f"{value:.3g}"
+
+
+def _draws(stream: TextIO) -> bool:
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _bar(stream: TextIO, total: float | None, what: str) -> rich.progress.Progress:
+    from rich.console import Console  # here, so that naming the type costs no rich
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.fields[text]}", markup=False),
+    )
+    # Without a thread of its own: updates draw, so nothing runs while the job forks or computes.
+    bar = Progress(*columns, console=Console(file=stream, force_terminal=True), auto_refresh=False)
+    bar.add_task(what, total=total, text="")
+    return bar

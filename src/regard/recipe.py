@@ -1,0 +1,360 @@
+"""Recipes: one YAML file per run, read into frozen dataclasses, with every mistake told by its line.
+
+Only plain YAML: no anchors, no tags, no code. Which dataclass a section is comes from the schema, never from the file.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import json
+import re
+import types
+import typing
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import MISSING, Field, fields, is_dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import yaml
+from pydantic import TypeAdapter
+from yaml import MappingNode, Node, ScalarNode, SequenceNode
+
+from regard.errors import UserError
+
+R = TypeVar("R")
+MOST_BYTES = 1 << 20
+DEEPEST = 20
+OPTION = "--set "  # begins the name of a value that stands in no file
+PROBLEM = object()  # stands for a value whose mistake is already told
+REFUSED, MAP, SEQUENCE, STRING, NULL, BOOL, INT, FLOAT = (
+    f"tag:yaml.org,2002:{name}" for name in ("refused", "map", "seq", "str", "null", "bool", "int", "float")
+)
+# YAML 1.1 takes 3e-4 for a text, as it has no point.
+EXPONENT = re.compile(r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)[eE][-+]?[0-9]+\Z")
+WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", Path: "text", type(None): "null"}
+
+
+def read(schema: type[R], path: Path, overrides: Sequence[str] = ()) -> R:
+    """The recipe in a file, changed by overrides such as "train.lr=3e-4"."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror or error}); is the path right?") from error
+    return parse(schema, data.decode("utf-8-sig", "surrogateescape"), str(path), overrides)
+
+
+def parse(schema: type[R], text: str, name: str, overrides: Sequence[str] = ()) -> R:
+    """As `read`, from text; `name` stands for the file in messages. Keys not given are as in the section's default."""
+    if len(text.encode("utf-8", "surrogatepass")) > MOST_BYTES:
+        raise UserError(f"{name}: is larger than 1 MB; a recipe is a page of settings, so keep data in other files")
+    problems: list[str] = []
+    root = _compose(text, name, problems) or MappingNode(MAP, [], _mark(name))
+    recipe: Any = None
+    if isinstance(root, MappingNode):
+        for override in overrides:
+            _override(root, override, problems)
+        recipe = _Builder(problems).build(schema, root, "", _where(root))
+    else:
+        problems.append(f"{_where(root)}: a recipe is lines such as 'key: value', not {_given(root)}; write it so")
+    if problems:
+        raise UserError("\n".join(problems))
+    return typing.cast(R, recipe)
+
+
+def dump(recipe: Any) -> str:
+    """All settings as YAML, which `parse` reads back to an equal recipe."""
+    return yaml.dump(_plain(recipe), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=MOST_BYTES)
+
+
+def differences(old: Any, new: Any) -> list[str]:
+    """One line for each setting that differs."""
+    before, after = dict(_leaves(_plain(old))), dict(_leaves(_plain(new)))
+    both = {key: (before.get(key, "unset"), after.get(key, "unset")) for key in [*before, *after]}
+    return [f"{key}: {was} -> {now}" for key, (was, now) in both.items() if was != now]
+
+
+class _Loader(yaml.SafeLoader):
+    """Makes nodes of plain YAML; tells of anchors, aliases and tags, and goes on without them."""
+
+    def __init__(self, text: str, name: str, problems: list[str]) -> None:
+        super().__init__(text)
+        self.name, self.problems, self.depth = name, problems, 0
+
+    def compose_node(self, parent: Node | None, index: Any) -> Node | None:
+        events: Any = self
+        event = events.peek_event()
+        where = _where(event)
+        if events.check_event(yaml.AliasEvent):
+            events.get_event()
+            self.problems.append(f"{where}: *{_safe(event.anchor)} is an alias; write the value itself")
+            return ScalarNode(REFUSED, "", event.start_mark)
+        if event.anchor is not None:
+            self.problems.append(f"{where}: &{_safe(event.anchor)} is an anchor; remove it")
+        if event.tag is not None:
+            self.problems.append(f"{where}: {_safe(event.tag)} is a tag; remove it, types come from the schema")
+            event.implicit = (not event.style, True) if events.check_event(yaml.ScalarEvent) else True
+        event.anchor = event.tag = None
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise UserError(f"{where}: is nested deeper than {DEEPEST} levels; no recipe needs so many, so flatten it")
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes what `_Loader` would not take for text, and writes lists of values on one line."""
+
+    def represent_list(self, data: Iterable[Any]) -> SequenceNode:
+        return self.represent_sequence(SEQUENCE, data, flow_style=not any(isinstance(item, dict) for item in data))
+
+    def represent_str(self, data: str) -> ScalarNode:  # other styles lose rare line breaks such as U+0085
+        return self.represent_scalar(STRING, data, style=None if data.isprintable() else '"')
+
+
+_Loader.add_implicit_resolver(FLOAT, EXPONENT, list("-+.0123456789"))
+_Dumper.add_implicit_resolver(FLOAT, EXPONENT, list("-+.0123456789"))
+_Dumper.add_representer(list, _Dumper.represent_list)
+_Dumper.add_representer(str, _Dumper.represent_str)
+
+
+def _compose(text: str, name: str, problems: list[str]) -> Node | None:
+    """The tree of nodes, or None where there is nothing."""
+    try:
+        return _Loader(text, name, problems).get_single_node()
+    except UserError as error:
+        message = str(error)
+    except yaml.composer.ComposerError as error:
+        message = f"{_place(name, error.problem_mark)}: a second document begins here; keep one, without '---' between"
+    except yaml.MarkedYAMLError as error:
+        remedy = "indent with spaces, not tabs" if "'\\t'" in str(error.problem) else "check indentation and quotes"
+        message = f"{_place(name, error.problem_mark)}: is not YAML ({error.problem or error.context}); {remedy}"
+    except yaml.reader.ReaderError as error:
+        mark = _mark(name, text.count("\n", 0, error.position))
+        what = "is not UTF-8 text; save the file as UTF-8"
+        if not 0xDC80 <= error.character <= 0xDCFF:  # where `read` leaves bytes that are not UTF-8
+            what = f"holds {chr(error.character)!a}, a character that YAML forbids; remove it"
+        message = f"{_place(name, mark)}: {what}"
+    except (ValueError, OverflowError) as error:
+        message = f"{name}: holds an escape such as \\U that names no character ({error}); remove it"
+    raise UserError("\n".join([*problems, message]))
+
+
+def _override(root: MappingNode, override: str, problems: list[str]) -> None:
+    """Put the value of "key.key=value" into the tree, with the sections that it needs."""
+    name = f"{OPTION}{_safe(override)}"
+    path, _, text = override.partition("=")
+    *parents, last = path.split(".")
+    try:
+        value = _compose(text, name, problems)
+        if not all([*parents, last]) or value is None:
+            raise UserError(f"{name}: sets nothing; write section.key=value, or section.key=null to clear it")
+        if isinstance(value, MappingNode):
+            raise UserError(f"{name}: gives a section; set its keys one by one")
+        section = root
+        for parent in parents:
+            inner = next((node for key, node in section.value if key.value == parent), None)
+            if isinstance(inner, SequenceNode):
+                raise UserError(f"{name}: {parent} is a list; set the whole of it, as in {parent}=[...]")
+            if not isinstance(inner, MappingNode):
+                inner = MappingNode(MAP, [], _mark(name))
+                _put(section, ScalarNode("", parent, _mark(name)), inner)
+            section = inner
+        _put(section, ScalarNode("", last, _mark(name)), value)
+    except UserError as error:
+        problems.append(str(error))
+
+
+def _put(section: MappingNode, key: ScalarNode, value: Node) -> None:
+    section.value = [*[pair for pair in section.value if pair[0].value != key.value], (key, value)]
+
+
+class _Builder:
+    """Turns nodes into what the schema wants, and gathers the problems on the way."""
+
+    def __init__(self, problems: list[str]) -> None:
+        self.problems = problems
+
+    def build(self, wanted: Any, node: Node, path: str, where: str, default: Any = None) -> Any:
+        """The value, or PROBLEM."""
+        options = _options(wanted)
+        sections = [option for option in options if is_dataclass(option)]
+        lists = [option for option in options if typing.get_origin(option) is tuple]
+        if node.tag == REFUSED:
+            return PROBLEM
+        if node.tag == NULL and type(None) in options:
+            return None
+        if sections and node.tag == NULL:  # all of its keys are commented out, say
+            node = MappingNode(MAP, [], node.start_mark)
+        if sections and isinstance(node, MappingNode):
+            return self.section(sections, node, path, where, default)
+        if lists and isinstance(node, SequenceNode):
+            return self.items(lists[0], node, path, where)
+        near = None
+        if isinstance(node, ScalarNode):
+            try:
+                return _adapter(wanted).validate_json(json.dumps(_value(node, options)), strict=True)
+            except ValueError:
+                near = _near(node.value, [str(choice) for option in options for choice in _choices(option)])
+        hint = f"; did you mean {near}?" if near else ""
+        return self.problem(where, f"{path or 'the recipe'} is {_given(node)}, but takes {_words(wanted)}{hint}")
+
+    def section(self, schemas: list[Any], node: MappingNode, path: str, where: str, default: Any) -> Any:
+        pairs = self.pairs(node, path)
+        schema = schemas[0]
+        kinds = {kind: schema for schema in schemas for kind in _choices(_hints(schema).get("kind"))}
+        if len(schemas) > 1 and kinds and "kind" in pairs:
+            key, kind = pairs["kind"]
+            if not isinstance(kind, ScalarNode) or kind.value not in kinds:
+                return self.build(Literal.__getitem__(tuple(kinds)), kind, _join(path, "kind"), _where(key))
+            schema = kinds[kind.value]
+        known = {field.name: field for field in fields(schema) if field.init}
+        values = {name: _default(field) for name, field in known.items()}
+        if type(default) is schema:
+            values = {name: getattr(default, name) for name in known}
+        meant = set()
+        for name, (key, value) in pairs.items():
+            if name in known:
+                values[name] = self.build(_hints(schema)[name], value, _join(path, name), _where(key), values[name])
+            else:
+                near = _near(name, known)
+                meant.add(near)
+                remedy = f"did you mean {near}?" if near else f"known here: {', '.join(known)}"
+                self.problem(_where(key), f"unknown key {_join(path, name)}; {remedy}")
+        for name, value in values.items():
+            if value is MISSING and name not in meant:
+                words = _words(_hints(schema)[name])
+                self.problem(where, f"{path or 'the recipe'} needs the key {name}; add it, with {words}")
+        if any(value is PROBLEM or value is MISSING for value in values.values()):
+            return PROBLEM
+        try:
+            return schema(**values)
+        except UserError as error:
+            return self.problem(where, f"{path}: {error}" if path else str(error))
+
+    def pairs(self, node: MappingNode, path: str) -> dict[str, tuple[Node, Node]]:
+        """Keys and values by name, each once."""
+        pairs: dict[str, tuple[Node, Node]] = {}
+        for key, value in node.value:
+            if not isinstance(key, ScalarNode):
+                self.problem(_where(key), f"{path or 'the recipe'} has {_given(key)} as a key; a key is one word")
+            elif key.value in pairs:
+                first = _where(pairs[key.value][0])
+                self.problem(_where(key), f"{_join(path, key.value)} is given twice, first at {first}; keep one")
+            elif key.tag != REFUSED:
+                pairs[key.value] = (key, value)
+        return pairs
+
+    def items(self, wanted: Any, node: SequenceNode, path: str, where: str) -> Any:
+        each = typing.get_args(wanted)
+        each = each[:1] * len(node.value) if each[-1:] == (...,) else each
+        if len(each) != len(node.value):
+            return self.problem(where, f"{path} has {len(node.value)} items, but takes {_words(wanted)}")
+        pairs = enumerate(zip(each, node.value, strict=True))
+        values = tuple(self.build(type_, item, f"{path}[{i}]", _where(item)) for i, (type_, item) in pairs)
+        return PROBLEM if PROBLEM in values else values
+
+    def problem(self, where: str, message: str) -> object:
+        self.problems.append(f"{where}: {message}")
+        return PROBLEM
+
+
+def _value(node: ScalarNode, options: list[Any]) -> Any:
+    """What a scalar means: its text where only text is wanted, else as YAML has it."""
+    only_text = node.tag != NULL and all(option in (str, Path, type(None)) for option in options)
+    if only_text or node.tag not in (NULL, BOOL, INT, FLOAT) or any(node.value in _choices(each) for each in options):
+        return node.value
+    try:
+        return yaml.constructor.SafeConstructor().construct_object(node)
+    except ValueError:  # YAML takes 0b_ for a number, Python does not
+        return node.value
+
+
+@functools.cache
+def _adapter(wanted: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(wanted)
+
+
+@functools.cache
+def _hints(schema: type) -> dict[str, Any]:
+    return typing.get_type_hints(schema)
+
+
+def _default(field: Field[Any]) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
+
+
+def _options(wanted: Any) -> list[Any]:
+    return list(typing.get_args(wanted)) if typing.get_origin(wanted) in (typing.Union, types.UnionType) else [wanted]
+
+
+def _choices(option: Any) -> tuple[Any, ...]:
+    return typing.get_args(option) if typing.get_origin(option) is Literal else ()
+
+
+def _words(wanted: Any) -> str:
+    """A type, as said to a user."""
+    if len(_options(wanted)) > 1:
+        return " or ".join(map(_words, _options(wanted)))
+    if is_dataclass(wanted):
+        return f"a section of the keys {', '.join(field.name for field in fields(wanted))}"
+    if typing.get_origin(wanted) is tuple:
+        first, *others = typing.get_args(wanted)
+        return f"a list, each item {_words(first)}" if others == [...] else f"a list of {len(others) + 1} items"
+    return " or ".join(map(str, _choices(wanted))) or WORDS.get(wanted, str(wanted))
+
+
+def _given(node: Node) -> str:
+    """A value, as shown to a user."""
+    if not isinstance(node, ScalarNode):
+        return "a list" if isinstance(node, SequenceNode) else "a section"
+    return f'"{_safe(node.value)}"' if node.style else _safe(node.value) or "empty"
+
+
+def _mark(name: str, line: int = 0) -> yaml.Mark:
+    return yaml.Mark(name, 0, line, 0, None, 0)
+
+
+def _where(item: Any) -> str:
+    return _place(item.start_mark.name, item.start_mark)
+
+
+def _place(name: str, mark: yaml.Mark | None) -> str:
+    """File and line, or the option."""
+    return name if mark is None or name.startswith(OPTION) else f"{name}:{mark.line + 1}"
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{_safe(name)}" if path else _safe(name)
+
+
+def _near(name: str, known: Iterable[str]) -> str | None:
+    return next(iter(difflib.get_close_matches(name[:100], list(known), 1, 0.5)), None)
+
+
+def _safe(text: str) -> str:
+    """Text from a file, fit for a terminal."""
+    text = text if len(text) <= 60 else f"{text[:57]}..."
+    return text if text.isprintable() else ascii(text)
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value) if field.init}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def _leaves(tree: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Settings by their dotted keys, each as YAML writes it."""
+    if isinstance(tree, dict):
+        for key, value in tree.items():
+            yield from _leaves(value, _join(path, key))
+    else:
+        yield (
+            path,
+            yaml.dump([tree], Dumper=_Dumper, default_flow_style=True, allow_unicode=True, width=MOST_BYTES)[1:-2],
+        )

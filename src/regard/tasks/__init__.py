@@ -1,0 +1,1 @@
+"""Tasks: what joins a model, its data, an engine and the metrics."""

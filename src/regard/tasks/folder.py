@@ -1,0 +1,126 @@
+"""Model folders: self-contained, raw text in and out, no pickle; named as the Hugging Face Hub names things."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import TypeAdapter, ValidationError
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from regard.data.tokenizer import Tokenizer
+from regard.decode.config import Beam
+from regard.errors import UserError
+from regard.files import write
+from regard.models.build import MODELS
+from regard.models.config import RecurrentConfig, TransformerConfig
+from regard.models.seq2seq import Seq2seq
+from regard.tasks.translation import Tokenizers
+
+MODEL, CONFIG = "model.safetensors", "config.json"
+FORMAT, VERSION = "regard", 1
+MOST_CONFIG = 1 << 20  # bytes
+
+
+def save_tokenizers(folder: Path, tokenizers: Tokenizers) -> None:
+    """Once, before the first step."""
+    if tokenizers.source is tokenizers.target:
+        tokenizers.source.save(folder / "tokenizer.json")
+    else:
+        tokenizers.source.save(folder / "tokenizer-source.json")
+        tokenizers.target.save(folder / "tokenizer-target.json")
+
+
+def load_tokenizers(folder: Path) -> Tokenizers:
+    if (folder / "tokenizer.json").exists():
+        joint = Tokenizer.load(folder / "tokenizer.json")
+        return Tokenizers(joint, joint)
+    return Tokenizers(
+        Tokenizer.load(folder / "tokenizer-source.json"), Tokenizer.load(folder / "tokenizer-target.json")
+    )
+
+
+def save_model(folder: Path, model: nn.Module, search: Beam, metrics: dict[str, float]) -> None:
+    """Weights and settings; each file is replaced in one instant."""
+    config = {"format": FORMAT, "version": VERSION, "task": "translation"}
+    described = {**config, "model": asdict(model.config), "search": asdict(search), "metrics": metrics}  # type: ignore[call-overload]
+    weights = {name: p.detach().contiguous() for name, p in model.named_parameters()}
+    write(folder / MODEL, save(weights))
+    write(folder / CONFIG, json.dumps(described, indent=1).encode())
+
+
+def load_model(folder: Path) -> tuple[Seq2seq[Any], Beam]:
+    """The model of a folder and the search it was validated with."""
+    described = _described(folder)
+    shape: TransformerConfig | RecurrentConfig = _valid(
+        TransformerConfig | RecurrentConfig, described.get("model"), folder / CONFIG
+    )
+    search = _valid(Beam, described.get("search", {}), folder / CONFIG)
+    with torch.device("meta"):  # shapes only: a lying config must not cost memory
+        wanted = {name: tuple(p.shape) for name, p in MODELS[type(shape)](shape).named_parameters()}
+    weights = _weights(folder / MODEL, wanted)
+    model = MODELS[type(shape)](shape)
+    model.load_state_dict(weights, strict=False)  # tied tables are stored once
+    return model, search
+
+
+def _described(folder: Path) -> dict[str, Any]:
+    path = folder / CONFIG
+    if not folder.is_dir():
+        raise UserError(f"{folder}: is no folder; give the folder that `regard train` wrote with --out")
+    try:
+        data = path.read_bytes()[: MOST_CONFIG + 1]
+        described = json.loads(data) if len(data) <= MOST_CONFIG else None
+    except FileNotFoundError as error:
+        raise UserError(f"{path}: is missing; is {folder} a trained model, or is its training unfinished?") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{path}: cannot be read ({error})") from error
+    if not isinstance(described, dict) or described.get("format") != FORMAT:
+        raise UserError(f'{path}: is not a Regard model (no "format": "{FORMAT}")')
+    if described.get("version") != VERSION:
+        raise UserError(f"{path}: has format version {described.get('version')}; this Regard reads {VERSION}")
+    return described
+
+
+def _valid(schema: Any, value: Any, path: Path) -> Any:
+    try:
+        return TypeAdapter(schema).validate_python(value)
+    except (ValidationError, UserError) as error:
+        raise UserError(f"{path}: {error}") from error
+
+
+def _weights(path: Path, wanted: dict[str, tuple[int, ...]]) -> dict[str, Tensor]:
+    """The tensors of a file, after every name and shape was compared."""
+    try:
+        with safe_open(path, "pt") as file:
+            stored = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+            problems = [f"{name} is missing" for name in sorted(wanted.keys() - stored.keys())]
+            problems += [f"{name} is unexpected" for name in sorted(stored.keys() - wanted.keys())]
+            problems += [
+                f"{name} is {stored[name]}, not {size}"
+                for name, size in wanted.items()
+                if name in stored and stored[name] != size
+            ]
+            if problems:
+                raise UserError(f"{path}: does not fit {CONFIG}: " + "; ".join(problems[:20]))
+            tensors = {name: file.get_tensor(name) for name in wanted}
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"{path}: cannot be read ({error}); copy the folder again, or train again") from error
+    for name, tensor in tensors.items():
+        if not torch.isfinite(tensor).all():
+            raise UserError(f"{path}: {name} holds numbers that are not finite; the file is damaged")
+    return tensors
+
+
+def with_vocabulary(
+    config: TransformerConfig | RecurrentConfig, tokenizers: Tokenizers
+) -> TransformerConfig | RecurrentConfig:
+    """Settings of a recipe, completed by what the tokenizers count."""
+    return replace(
+        config, source_vocabulary=tokenizers.source.vocabulary, target_vocabulary=tokenizers.target.vocabulary
+    )

@@ -1,0 +1,60 @@
+"""Task: all that training knows of what is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from torch import Tensor, nn
+
+from regard.engine.torch import Engine
+from regard.rng import Key
+
+Direction = Literal["higher", "lower"]
+
+
+@dataclass(frozen=True, eq=False)
+class Loss:
+    """The sum of a batch's losses and of their weights, so that accumulation and several processes are exact."""
+
+    total: Tensor
+    weight: float
+    carry: Any = None
+
+
+class Task(Protocol):
+    """Batches, what a model loses on one, and how good a model is."""
+
+    @property
+    def primary(self) -> tuple[str, Direction]:
+        """The metric that "best" means, and which way is better."""
+        ...
+
+    def batches(self, seed: int, epoch: int) -> Sequence[Any]:
+        """The names of an epoch's batches, in order: a pure function of seed and epoch, equally many each."""
+        ...
+
+    def largest(self) -> Any:
+        """The batch that needs most memory."""
+        ...
+
+    def load(self, name: Any) -> Any:
+        """The batch itself."""
+        ...
+
+    def describe(self, name: Any) -> str:
+        """Where a batch comes from, for messages."""
+        ...
+
+    def shape(self, name: Any) -> tuple[int, int, int]:
+        """Rows, source steps and target steps of a batch."""
+        ...
+
+    def loss(self, model: nn.Module, batch: Any, carry: Any, key: Key | None) -> Loss:
+        """What is minimised; with a key, dropout is on."""
+        ...
+
+    def evaluate(self, model: nn.Module, engine: Engine) -> dict[str, float]:
+        """Metrics on the validation data."""
+        ...

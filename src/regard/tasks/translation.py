@@ -1,0 +1,149 @@
+"""Translation: from sentence pairs to a model that turns one side into the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+from torch.nn import functional as F
+
+from regard.attention.site import Site
+from regard.data.batches import plan
+from regard.data.store import Store
+from regard.data.tokenizer import END, PADDING, START, Tokenizer
+from regard.decode.config import Search
+from regard.engine.torch import Engine
+from regard.errors import UserError
+from regard.metrics.text import METRICS
+from regard.rng import Key
+from regard.shapes import Padded
+from regard.tasks.task import Direction, Loss
+
+Names = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Tokenizers:
+    """Of the source and of the target; often the same."""
+
+    source: Tokenizer
+    target: Tokenizer
+
+    def read(self, texts: Sequence[str], tag: str | None = None) -> list[list[int]]:
+        """Sources as a model reads them: the direction's tag if there is one, the words, the end mark."""
+        first = [] if tag is None else [self.source.tag_id(tag)]
+        return [[*first, *ids, END] for ids in self.source.encode(texts)]
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """A batch: sources, and targets between START and END."""
+
+    source: Padded
+    target: Padded
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """Sentences held out to validate on: sources as ids, sources and references as text."""
+
+    sources: Sequence[Sequence[int]]
+    targets: Sequence[Sequence[int]]
+    references: Sequence[str]
+
+
+class Translation:
+    """A Task over stored pairs, whose sources already carry tag and end mark."""
+
+    def __init__(
+        self,
+        tokenizers: Tokenizers,
+        store: Store,
+        held: Held | None,
+        *,
+        batch_tokens: int,
+        search: Search,
+        smoothing: float = 0.0,
+        metric: str = "bleu",
+    ) -> None:
+        if metric not in METRICS:
+            raise UserError(f"there is no metric {metric!r}; choose {', '.join(METRICS)}")
+        self.tokenizers, self.store, self.held = tokenizers, store, held
+        self.batch_tokens, self.search, self.smoothing, self.metric = batch_tokens, search, smoothing, metric
+        self.source_lengths, self.target_lengths = store.lengths
+
+    @property
+    def primary(self) -> tuple[str, Direction]:
+        return (self.metric, METRICS[self.metric][1]) if self.held else ("train_loss", "lower")
+
+    def batches(self, seed: int, epoch: int) -> list[Names]:
+        key = Key(seed, ("batches", epoch))
+        return plan(self.source_lengths, self.target_lengths, self.batch_tokens, key)
+
+    def largest(self) -> Names:
+        batches = plan(self.source_lengths, self.target_lengths, self.batch_tokens, None)
+        return max(batches, key=lambda names: sum(n * self.shape(names)[0] for n in self.shape(names)[1:]))
+
+    def shape(self, name: Names) -> tuple[int, int, int]:
+        return len(name), int(self.source_lengths[name].max()), int(self.target_lengths[name].max()) + 1
+
+    def describe(self, name: Names) -> str:
+        return f"pairs {', '.join(str(i + 1) for i in sorted(name.tolist())[:5])} and {max(0, len(name) - 5)} more"
+
+    def load(self, name: Names) -> Pairs:
+        pairs = [self.store.pair(int(i)) for i in name]
+        source = _padded([source for source, _ in pairs])
+        return Pairs(source, _padded([np.concatenate(([START], target, [END])) for _, target in pairs]))
+
+    def loss(self, model: nn.Module, batch: Pairs, carry: Any, key: Key | None) -> Loss:
+        """Cross-entropy of each target token, smoothed [Szegedy+ 2016] while training; padding costs no logits."""
+        site = Site(key=key)
+        tokens = batch.target.tokens
+        x, _ = model.advance(tokens[:, :-1], model.encode(batch.source, site), site)  # type: ignore[operator]
+        wanted = tokens[:, 1:]
+        real = wanted != PADDING
+        logits = model.head(x[real])  # type: ignore[operator]
+        smoothing = self.smoothing if key is not None else 0.0
+        total = F.cross_entropy(logits, wanted[real], label_smoothing=smoothing, reduction="sum")
+        return Loss(total, float(len(logits)))
+
+    @torch.no_grad()
+    def evaluate(self, model: nn.Module, engine: Engine, tick: Callable[[int], None] | None = None) -> dict[str, float]:
+        if self.held is None:
+            return {}
+        outputs = self.translate(engine, self.held.sources, tick)
+        scores = {
+            name: METRICS[name][0](outputs, self.held.references).value for name in dict.fromkeys((self.metric, "chrf"))
+        }
+        return {**scores, "valid_loss": self._held_loss(model)}
+
+    def translate(
+        self, engine: Engine, sources: Sequence[Sequence[int]], tick: Callable[[int], None] | None = None
+    ) -> list[str]:
+        """The best output for each source, as text."""
+        found = engine.decode(sources, self.search, tick=tick)
+        return [self.tokenizers.target.decode(hypotheses[0].tokens) for hypotheses in found]
+
+    def _held_loss(self, model: nn.Module) -> float:
+        """Nats per token, the end mark among them."""
+        assert self.held is not None
+        total = weight = 0.0
+        sizes = [np.array([len(x) for x in side]) for side in (self.held.sources, self.held.targets)]
+        for names in plan(sizes[0], sizes[1], self.batch_tokens, None):
+            source = _padded([np.array(self.held.sources[i]) for i in names])
+            target = _padded([np.array([START, *self.held.targets[i], END]) for i in names])
+            loss = self.loss(model, Pairs(source, target), None, None)
+            total, weight = total + float(loss.total), weight + loss.weight
+        return total / weight
+
+
+def _padded(rows: Sequence[NDArray[Any]]) -> Padded:
+    lengths = np.array([len(row) for row in rows])
+    tokens = np.full((len(rows), lengths.max()), PADDING, dtype=np.int64)
+    tokens[np.arange(lengths.max())[None] < lengths[:, None]] = np.concatenate(rows)
+    return Padded(torch.from_numpy(tokens), torch.from_numpy(lengths))

@@ -1,0 +1,59 @@
+"""A trained folder, ready to translate: raw text in and out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from regard.decode.config import Beam
+from regard.decode.ranking import Hypothesis
+from regard.engine.explain import Explanation, explain
+from regard.engine.torch import TorchEngine
+from regard.errors import UserError
+from regard.shapes import Padded
+from regard.tasks.folder import load_model, load_tokenizers
+from regard.tasks.translation import Tokenizers
+
+
+class Translator:
+    """Texts in, hypotheses out; blank in, blank out."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        beam: int | None = None,
+        num_best: int = 1,
+        batch_size: int | None = None,
+        tag: str | None = None,
+    ) -> None:
+        self.model, search = load_model(folder)
+        self.search: Beam = replace(search, size=max(beam or search.size, num_best), num_best=num_best)
+        self.tokenizers: Tokenizers = load_tokenizers(folder)
+        self.engine = TorchEngine(self.model, batch_size=batch_size)
+        self.tag = tag
+
+    def translate(self, texts: Sequence[str], tick: Callable[[int], None] | None = None) -> list[list[Hypothesis]]:
+        """For each text its hypotheses, best first; none for a blank one."""
+        filled = [i for i, text in enumerate(texts) if text.strip()]
+        sources = self.tokenizers.read([texts[i] for i in filled], self.tag)
+        results: list[list[Hypothesis]] = [[] for _ in texts]
+        for i, hypotheses in zip(filled, self.engine.decode(sources, self.search, tick=tick), strict=True):
+            results[i] = hypotheses
+        return results
+
+    def text(self, hypothesis: Hypothesis) -> str:
+        """One line, whatever the model says."""
+        return " ".join(self.tokenizers.target.decode(hypothesis.tokens).split("\n"))
+
+    def explain(self, text: str, target: str | None = None) -> Explanation:
+        """What the model looked at while it translated a text, or would have for a target given."""
+        if not text.strip():
+            raise UserError("nothing to look at: the text is blank; give a sentence")
+        (source,) = self.tokenizers.read([text], self.tag)
+        if target is None:
+            said = self.engine.decode([source], self.search)[0][0].tokens
+        else:
+            said = [*self.tokenizers.target.encode([target])[0], self.model.end]
+        return explain(self.model, Padded.of([source]), [said])[0]

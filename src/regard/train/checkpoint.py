@@ -1,0 +1,115 @@
+"""Checkpoints: all that a run needs to go on as if it had never stopped."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from regard.errors import UserError
+from regard.files import MARK, broken, check_space, write_folder
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainState:
+    """Where a run is; data order, dropout and learning rate are functions of `step`."""
+
+    step: int = 0
+    best: float | None = None
+    best_step: int = 0
+    stale: int = 0
+    """Evaluations since the best."""
+    seconds: float = 0.0
+    """Of training and evaluation so far."""
+    flops: float = 0.0
+    tokens: int = 0
+    """Target tokens trained on."""
+    logged: int = 0
+    """Bytes of metrics.jsonl that belong to this state."""
+
+
+@dataclass(eq=False)
+class Weights:
+    """What changes while training: the model, its optimizer, and the average of its weights if one is kept."""
+
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    average: nn.Module | None
+
+    def save(self, folder: Path, state: TrainState, keep: int) -> None:
+        """Into folder/step-N, whole or not at all; older ones go only afterwards."""
+        groups = {"model": dict[str, Tensor](self.model.named_parameters()), "optimizer": dict(self._moments())}
+        if self.average is not None:
+            groups["average"] = dict(self.average.named_parameters())
+        folder.mkdir(parents=True, exist_ok=True)
+        check_space(folder, int(1.2 * sum(t.nbytes for group in groups.values() for t in group.values())))
+        contents: dict[str, Callable[[Path], None] | bytes] = {
+            f"{name}.safetensors": partial(save_file, _plain(group)) for name, group in groups.items()
+        }
+        contents["state.json"] = json.dumps(asdict(state)).encode()
+        place = folder / f"step-{state.step}"
+        if place.exists():  # a damaged one that was passed over
+            shutil.rmtree(place)
+        write_folder(place, contents)
+        for old in steps_in(folder)[:-keep]:
+            shutil.rmtree(old)
+        for leftover in folder.glob(f"{MARK}*"):
+            shutil.rmtree(leftover, ignore_errors=True)
+
+    def restore(self, checkpoint: Path) -> TrainState:
+        _fill(dict(self.model.named_parameters()), checkpoint / "model.safetensors")
+        if self.average is not None:
+            _fill(dict(self.average.named_parameters()), checkpoint / "average.safetensors")
+        state = TrainState(**json.loads((checkpoint / "state.json").read_bytes()))
+        for parameter in self.model.parameters():  # the moments' places, which the first step would make
+            self.optimizer.state[parameter] = {
+                "step": torch.tensor(float(state.step)),
+                "exp_avg": torch.zeros_like(parameter),
+                "exp_avg_sq": torch.zeros_like(parameter),
+            }
+        _fill(dict(self._moments()), checkpoint / "optimizer.safetensors")
+        return state
+
+    def _moments(self) -> Iterator[tuple[str, Tensor]]:
+        for name, parameter in self.model.named_parameters():
+            for moment in ("exp_avg", "exp_avg_sq"):
+                yield f"{name}.{moment}", self.optimizer.state[parameter][moment]
+
+
+def steps_in(folder: Path) -> list[Path]:
+    """The checkpoints of a folder, oldest first."""
+    found = [p for p in folder.glob("step-*") if p.is_dir() and p.name[5:].isdigit()]
+    return sorted(found, key=lambda path: int(path.name[5:]))
+
+
+def newest(folder: Path) -> tuple[Path | None, list[str]]:
+    """The newest checkpoint that verifies, and why newer ones were passed over."""
+    passed: list[str] = []
+    for checkpoint in reversed(steps_in(folder)):
+        if (reason := broken(checkpoint)) is None:
+            return checkpoint, passed
+        passed.append(f"{checkpoint}: {reason}")
+    return None, passed
+
+
+def _plain(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+
+
+@torch.no_grad()
+def _fill(into: dict[str, Tensor], path: Path) -> None:
+    stored = load_file(path)
+    wrong = sorted(into.keys() ^ stored.keys()) + [
+        name for name in into.keys() & stored.keys() if into[name].shape != stored[name].shape
+    ]
+    if wrong:
+        raise UserError(f"{path}: does not fit this model ({', '.join(wrong[:5])}); was the recipe changed?")
+    for name, tensor in into.items():
+        tensor.copy_(stored[name])

@@ -1,0 +1,93 @@
+"""Settings of training, free of torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from regard.data.config import DataConfig
+from regard.decode.config import Beam
+from regard.errors import UserError
+from regard.models.config import RecurrentConfig, TransformerConfig
+from regard.nn.config import check_rates
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """How long, how fast and how carefully."""
+
+    steps: int | None = None
+    """Updates; or give minutes."""
+    minutes: float | None = None
+    """Of wall time, from which the plan makes steps on the machine at hand."""
+    batch_tokens: int = 4096
+    """Target tokens of a batch at most, padding among them; likewise source tokens."""
+    accumulate: int = 1
+    """Batches whose gradients make one update."""
+    lr: float = 3e-3
+    """Learning rate at its peak."""
+    schedule: Literal["inverse_sqrt", "cosine", "linear", "constant"] = "linear"
+    warmup: float = 0.07
+    """Updates until the peak: a number, or below 1 a share of all."""
+    betas: tuple[float, float] = (0.9, 0.98)
+    weight_decay: float = 0.0
+    clip: float = 1.0
+    """Largest norm of the gradient; 0 leaves it as it is."""
+    label_smoothing: float = 0.1
+    average: float = 0.0
+    """Decay of an exponential average of the weights, which is then what is evaluated and kept; 0 for none."""
+    evaluations: int = 20
+    """Times that the model is evaluated, evenly over the run, the last at its end."""
+    checkpoints: int = 20
+    """Times that the state of training is saved, evenly over the run."""
+    keep: int = 2
+    """Checkpoints that stay."""
+    patience: int | None = None
+    """Evaluations without a better one until training stops."""
+    metric: str = "bleu"
+    """What "best" means."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_rates(label_smoothing=self.label_smoothing, average=self.average)
+        if (self.steps is None) == (self.minutes is None):
+            raise UserError(f"steps {self.steps} and minutes {self.minutes}; give one of the two")
+        for name in ("steps", "minutes", "batch_tokens", "accumulate", "lr", "evaluations", "checkpoints", "keep"):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise UserError(f"{name} {value} must be above 0")
+        if self.warmup < 0 or self.clip < 0 or self.weight_decay < 0:
+            raise UserError(f"warmup {self.warmup}, clip {self.clip}, weight_decay {self.weight_decay}; none below 0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """One run: what is trained on what, and how. The whole of it is stored with the model."""
+
+    version: int = 1
+    """Of recipes; this is 1."""
+    task: Literal["translation"] = "translation"
+    data: DataConfig
+    model: TransformerConfig | RecurrentConfig = TransformerConfig(
+        width=128,
+        hidden=256,
+        num_heads=4,
+        encoder_layers=4,
+        decoder_layers=4,
+        placement="pre",
+        tied="all",
+        dropout=0.15,
+    )
+    train: TrainConfig
+    search: Beam = Beam()
+    """How outputs are found, in validation and afterwards."""
+
+    def __post_init__(self) -> None:
+        if self.version != 1:
+            raise UserError(
+                f"a recipe of version {self.version}; this Regard reads version 1, so use the one that wrote it"
+            )
+        if self.model.tied == "all" and not self.data.tokenizer.joint:
+            raise UserError(
+                "model.tied: all needs one vocabulary; set data.tokenizer.joint: true, or model.tied: output"
+            )

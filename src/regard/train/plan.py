@@ -1,0 +1,120 @@
+"""The plan: what depends on the machine, decided once before the first step and kept for every resume."""
+
+from __future__ import annotations
+
+import copy
+import json
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
+
+from regard.errors import UserError
+from regard.files import write
+from regard.rng import Key
+from regard.tasks.task import Task
+from regard.train.config import TrainConfig
+
+# PyTorch's counter knows the fused kernels of GPUs only.
+_flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+FUSED = {
+    _flash: lambda q, k, v, *rest, out_shape=None, **options: sdpa_flop_count(q, k, v),
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: (
+        lambda gradient, q, k, v, *rest, out_shape=None, **options: sdpa_backward_flop_count(gradient, q, k, v)
+    ),
+}
+TRIALS = 20
+RESERVE = 0.12  # of the minutes, for evaluations and checkpoints
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Exactness is promised per plan: the same machine kind, torch, threads and steps."""
+
+    steps: int
+    threads: int
+    torch: str
+    machine: str
+    parameters: int
+    flops: tuple[float, ...]
+    """Of an update's forward and backward pass, as coefficients of its shape; see `terms`."""
+
+    def save(self, path: Path) -> None:
+        write(path, json.dumps(asdict(self), indent=1).encode())
+
+    @staticmethod
+    def load(path: Path) -> Plan:
+        stored = json.loads(path.read_bytes())
+        return Plan(**{**stored, "flops": tuple(stored["flops"])})
+
+    def cost(self, shape: tuple[int, int, int]) -> float:
+        return float(np.dot(self.flops, terms(shape)))
+
+
+def terms(shape: tuple[int, int, int]) -> list[float]:
+    """What matrix products of an encoder-decoder can depend on, for B rows, S source and T target steps."""
+    b, s, t = shape
+    return [b * s, b * t, b * s * s, b * t * t, b * s * t]
+
+
+def make_plan(task: Task, model: nn.Module, config: TrainConfig, update: Callable[[nn.Module, int], None]) -> Plan:
+    """Tries the largest batch, counts its work, and times throw-away updates of a copy if a budget is to be met."""
+    probe = copy.deepcopy(model)
+    try_largest(task, probe)
+    steps = config.steps
+    if steps is None:
+        assert config.minutes is not None
+        update(probe, 0)
+        began = time.perf_counter()
+        for trial in range(TRIALS):
+            update(probe, trial)
+        seconds = (time.perf_counter() - began) / TRIALS
+        steps = max(1, int(config.minutes * 60 * (1 - RESERVE) / seconds))
+    return Plan(
+        steps=steps,
+        threads=torch.get_num_threads(),
+        torch=str(torch.__version__),
+        machine=platform.machine() + " " + torch.backends.cpu.get_cpu_capability(),
+        parameters=sum(p.numel() for p in model.parameters()),
+        flops=tuple(count_flops(task, probe)),
+    )
+
+
+def try_largest(task: Task, model: nn.Module) -> None:
+    """Better now than in the last hour."""
+    name = task.largest()
+    try:
+        task.loss(model, task.load(name), None, Key(0)).total.backward()
+    except (MemoryError, RuntimeError) as error:
+        if "memory" not in str(error):
+            raise
+        rows, source, target = task.shape(name)
+        raise UserError(
+            f"the largest batch ({rows} pairs of up to {source} and {target} tokens) does not fit in memory; "
+            "lower train.batch_tokens or data.max_length"
+        ) from error
+
+
+def count_flops(task: Task, model: nn.Module) -> list[float]:
+    """Coefficients of `terms`, from counted batches; the fit is exact, as matrix products are polynomials of shape."""
+    names = sorted(task.batches(0, 0), key=task.shape)
+    chosen = [names[i * (len(names) - 1) // 11] for i in range(12)]
+    counted, rows = [], []
+    for name in chosen:
+        # Without mkldnn, whose recurrent layers hide their products from the counter.
+        with (
+            torch.backends.mkldnn.flags(enabled=False),
+            FlopCounterMode(display=False, custom_mapping=FUSED) as counter,
+        ):
+            task.loss(model, task.load(name), None, None).total.backward()
+        counted.append(counter.get_total_flops())
+        rows.append(terms(task.shape(name)))
+    scale = np.array(rows).max(0) + 1.0
+    solution = np.linalg.lstsq(np.array(rows) / scale, np.array(counted, dtype=float), rcond=None)[0]
+    return [float(x) for x in solution / scale]

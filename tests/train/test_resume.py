@@ -1,0 +1,99 @@
+"""Killed at any instant and resumed, a run ends with the same bits."""
+
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from safetensors.numpy import load_file
+
+from regard.rng import Key
+from regard.train.checkpoint import steps_in
+from tests.train.toy import command, regard, write_recipe
+
+
+def finish(recipe: Path, out: Path) -> None:
+    regard("train", recipe, "--out", out)
+
+
+def ends(out: Path) -> tuple[bytes, bytes, bytes, list[str]]:
+    """All that must be equal: best weights, last weights, last moments, and the log but for its seconds."""
+    last = steps_in(out / "checkpoints")[-1]
+    log = [
+        ", ".join(part for part in line.split(", ") if not part.startswith('"seconds"'))
+        for line in (out / "metrics.jsonl").read_text("utf-8").splitlines()
+    ]
+    files = (out / "model.safetensors", last / "model.safetensors", last / "optimizer.safetensors")
+    one, two, three = (path.read_bytes() for path in files)
+    return one, two, three, log
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", [{}, {"accumulate": 2, "average": 0.9, "clip": 0.5}], ids=["plain", "averaged"])
+def test_kills_at_random_instants_change_nothing(settings: dict[str, object], tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, **settings)
+    finish(recipe, tmp_path / "whole")
+    draw = Key(1, ("kills", len(settings))).generator()
+    began = time.monotonic()
+    finish(recipe, tmp_path / "timed")
+    seconds = time.monotonic() - began
+    out = tmp_path / "killed"
+    for _ in range(3):
+        process = subprocess.Popen(command("train", recipe, "--out", out), stderr=subprocess.DEVNULL)
+        time.sleep(seconds * float(draw.uniform(0.5, 0.98)))
+        process.kill()
+        process.wait()
+    finish(recipe, out)
+    assert ends(out) == ends(tmp_path / "whole") == ends(tmp_path / "timed")
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_signals_save_and_say_so(signum: signal.Signals, tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, steps=4000, checkpoints=1, evaluations=1)
+    out = tmp_path / "run"
+    with subprocess.Popen(command("train", recipe, "--out", out), stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if b"parameters" in line:
+                break
+        time.sleep(0.5)
+        process.send_signal(signum)
+        said = process.stderr.read().decode()
+    assert process.returncode == 128 + signum
+    assert "everything is saved" in said
+    assert "Traceback" not in said
+    (checkpoint,) = steps_in(out / "checkpoints")
+    assert load_file(checkpoint / "model.safetensors")
+
+
+def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path)
+    finish(recipe, tmp_path / "whole")
+    out = tmp_path / "damaged"
+    finish(recipe, out)
+    last = steps_in(out / "checkpoints")[-1] / "model.safetensors"
+    data = bytearray(last.read_bytes())
+    data[-1] ^= 1
+    last.write_bytes(data)
+    said = regard("train", recipe, "--out", out).stderr.decode()
+    assert "passed over" in said
+    assert "has changed since it was written" in said
+    assert ends(out) == ends(tmp_path / "whole")
+
+
+def test_a_finished_run_has_nothing_more_to_do(tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path)
+    out = tmp_path / "run"
+    finish(recipe, out)
+    before = ends(out)
+    assert "done: best" in regard("train", recipe, "--out", out).stderr.decode()
+    assert ends(out) == before
+
+
+def test_another_recipe_in_the_same_folder_is_refused_with_the_difference(tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path)
+    finish(recipe, tmp_path / "run")
+    said = regard("train", recipe, "--out", tmp_path / "run", "--set", "train.lr=0.001", code=2).stderr.decode()
+    assert "train.lr: 0.003 -> 0.001" in said
+    assert "choose another --out" in said
