@@ -44,6 +44,7 @@ def test_as_many_lines_come_out_as_go_in_whatever_they_hold(model: Path) -> None
     assert len(out) == len(lines)
     assert out[1] == out[2] == b""
     assert b"line 4 is not UTF-8" in done.stderr
+    assert b"line 10 is longer than 256 tokens; it was translated in 16 parts" in done.stderr
     assert regard("run", model, stdin=b"").stdout == b""
     assert regard("run", model, stdin=b"rot blau").stdout.split(b"\n")[0] == out[0]
 
@@ -179,6 +180,28 @@ def test_mistakes_end_with_code_2_and_a_way_out(
     places = {"OUT": str(tmp_path / "out"), "MODEL": str(model), "RECIPE": str(model.parent / "toy.yaml")}
     done = regard(*[places.get(word, word) for word in arguments], stdin=b"rot\n", code=2)
     assert message in done.stderr.decode()
+
+
+def test_a_model_can_be_trained_further_and_a_run_go_on_with_changes(model: Path, tmp_path: Path) -> None:
+    recipe = model.parent / "toy.yaml"
+    regard("train", recipe, "--out", tmp_path / "further", "--from", model, "--set", "train.steps=2")
+    first, second = (
+        json.loads((p / "metrics.jsonl").read_text("utf-8").splitlines()[0]) for p in (model, tmp_path / "further")
+    )
+    assert second["valid_loss"] < first["valid_loss"], "it begins where the other ended"
+    assert (tmp_path / "further" / "tokenizer.json").read_bytes() == (model / "tokenizer.json").read_bytes()
+    wrong = regard("train", recipe, "--out", tmp_path / "x", "--from", model, "--set", "model.width=32", code=2)
+    assert "has another shape than this recipe" in wrong.stderr.decode()
+
+    out = tmp_path / "run"
+    regard("train", recipe, "--out", out, "--set", "train.steps=20")
+    said = regard("train", recipe, "--out", out, "--set", "train.steps=30", "--continue").stderr.decode()
+    assert "train.steps: 20 -> 30" in said
+    assert "going on after step 20" in said
+    assert [p.name for p in sorted((out / "checkpoints").iterdir())][-1] == "step-30"
+    fixed = regard("train", recipe, "--out", out, "--set", "model.width=32", "--continue", code=2).stderr.decode()
+    assert "model.width: 16 -> 32" in fixed
+    assert "use --from instead" in fixed
 
 
 def test_two_runs_in_one_folder_do_not_meet(tmp_path: Path) -> None:

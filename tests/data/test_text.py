@@ -168,7 +168,7 @@ def test_multi30k_has_its_known_size(split: str, count: int, monkeypatch: pytest
 
 def test_settings_that_cannot_work_are_refused() -> None:
     for ways in ({}, {"source": "a"}, {"target": "a"}, {"source": "a", "target": "b", "pairs": "c.tsv"}):
-        with pytest.raises(UserError, match="give both source and target, or pairs alone"):
+        with pytest.raises(UserError, match="give both source and target, or pairs or corpus alone"):
             PairsConfig(**ways)
     with pytest.raises(UserError, match=r"a\.csv.*end it in \.tsv"):
         PairsConfig(pairs="a.csv")

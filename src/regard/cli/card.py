@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from regard import __version__
+from regard.look.curve import curve
 from regard.progress import duration
 from regard.recipe import dump
 from regard.train.checkpoint import TrainState
@@ -13,12 +14,25 @@ from regard.train.config import Recipe
 from regard.train.plan import Plan
 
 
+def training_curve(folder: Path, metric: str) -> str:
+    """The metric against minutes, as SVG."""
+    points = [(entry["seconds"] / 60, entry[metric]) for entry in _entries(folder)]
+    return curve({metric: points}, "minutes", metric, folder.name)
+
+
+def _entries(folder: Path) -> list[dict[str, float]]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text("utf-8").splitlines()]
+
+
 def card(recipe: Recipe, plan: Plan, state: TrainState, folder: Path) -> str:
     """Markdown."""
-    entries = [json.loads(line) for line in (folder / "metrics.jsonl").read_text("utf-8").splitlines()]
-    best: dict[str, float] = next((entry for entry in entries if entry["step"] == state.best_step), {})
-    scores = "\n".join(f"| {name} | {value:.4g} |" for name, value in best.items() if name not in ("step", "seconds"))
-    trained = ", ".join(f"{c.source or c.pairs}" + (f" → {c.target}" if c.target else "") for c in recipe.data.train)
+    best: dict[str, float] = next((entry for entry in _entries(folder) if entry["step"] == state.best_step), {})
+    scores = "\n".join(
+        f"| {name} | {value:.4g} |" for name, value in best.items() if name not in ("step", "seconds", "tokens")
+    )
+    trained = ", ".join(
+        f"{c.source or c.pairs or c.corpus}" + (f" → {c.target}" if c.target else "") for c in recipe.data.train
+    )
     return f"""# {folder.name}
 
 A {recipe.model.kind} for {recipe.task}, trained by Regard {__version__}. `regard run {folder} < input.txt`

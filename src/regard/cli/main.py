@@ -40,12 +40,16 @@ def train(
     out: Annotated[Path | None, typer.Option(help="Folder of the run. Default: runs/ and the recipe's name.")] = None,
     minutes: Annotated[float | None, typer.Option(help="Time budget, instead of the recipe's steps.")] = None,
     setting: Annotated[list[str] | None, typer.Option("--set", help="Override, such as train.lr=1e-3.")] = None,
+    start: Annotated[
+        Path | None, typer.Option("--from", help="Begin with the weights and words of this model.")
+    ] = None,
+    goes_on: Annotated[bool, typer.Option("--continue", help="Go on in the folder with changed settings.")] = False,
     threads: Threads = None,
 ) -> None:
     """Train a model; run again with the same words to go on where it stopped."""
     from regard.cli.train import run
 
-    run(recipe, source, target, valid_source, valid_target, out, minutes, setting or [], threads)
+    run(recipe, source, target, valid_source, valid_target, out, minutes, setting or [], threads, start, goes_on)
 
 
 @app.command()

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -36,15 +37,45 @@ def run_lines(
     if num_best > 1 and not as_json:
         raise UserError("--nbest gives several outputs a line; add --json to tell them apart")
     model = Translator(folder, beam=beam, num_best=num_best, batch_size=batch_size, tag=tag)
+    done = 0
     lines = _input_lines(inputs)
     while chunk := list(islice(lines, AHEAD)):
-        for text, hypotheses in zip(chunk, model.translate(chunk), strict=True):
-            outputs = [{"text": model.text(h), "score": h.score, "log_prob": h.log_prob} for h in hypotheses]
+        for text, outputs in zip(chunk, _outputs(model, chunk, done), strict=True):
             if as_json:
                 print(json.dumps({"input": text, "outputs": outputs}, ensure_ascii=False))
             else:
                 print(outputs[0]["text"] if outputs else "")
         sys.stdout.flush()
+        done += len(chunk)
+
+
+def _outputs(model: Translator, texts: Sequence[str], done: int) -> list[list[dict[str, Any]]]:
+    """What the model says to each text; a long one is translated in parts, with a warning, and never cut."""
+    parts = [model.parts(text) if text.strip() else [text] for text in texts]
+    found = iter(model.translate([part for own in parts for part in own]))
+    told = []
+    for number, own in enumerate(parts, done + 1):
+        answers = [next(found) for _ in own]
+        if len(own) > 1:
+            warn(f"line {number} is longer than {model.max_length} tokens; it was translated in {len(own)} parts")
+        if any(best and best[0].tokens[-1] != model.model.end for best in answers):
+            warn(f"line {number}: the output reached {model.search.max_length} tokens and may lack its end")
+        outputs = []
+        for rank in range(max(len(best) for best in answers)):
+            ranked = [best[min(rank, len(best) - 1)] for best in answers if best]
+            outputs.append(
+                {
+                    "text": " ".join(model.text(h) for h in ranked),
+                    "score": sum(h.score for h in ranked) / len(ranked),
+                    "log_prob": sum(h.log_prob for h in ranked),
+                }
+            )
+        told.append(outputs)
+    return told
+
+
+def warn(text: str) -> None:
+    print(f"regard: {text}", file=sys.stderr)
 
 
 def evaluate_files(
@@ -129,5 +160,5 @@ def _decoded(stream: Iterable[bytes]) -> Iterator[str]:
         text = line.decode("utf-8", errors="replace")
         if "\ufffd" in text and not warned:
             warned = True
-            print(f"regard: line {number} is not UTF-8; undecodable bytes become U+FFFD", file=sys.stderr)
+            warn(f"line {number} is not UTF-8; undecodable bytes become U+FFFD")
         yield text

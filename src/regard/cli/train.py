@@ -9,17 +9,19 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
 
 from regard import recipe as recipes
-from regard.cli.card import card
+from regard.cli.card import card, training_curve
 from regard.engine.torch import TorchEngine
 from regard.errors import UserError
 from regard.files import write
 from regard.models.build import build
-from regard.tasks.folder import save_model, with_vocabulary
+from regard.models.seq2seq import Seq2seq
+from regard.tasks.folder import load_model, load_tokenizers, save_model, save_tokenizers, with_vocabulary
 from regard.tasks.prepare import held_out, store_for, tokenizers_for
 from regard.tasks.translation import Translation
 from regard.train.config import Recipe
@@ -41,6 +43,8 @@ def run(
     minutes: float | None,
     settings: Sequence[str],
     threads: int | None,
+    start: Path | None,
+    goes_on: bool,
 ) -> None:
     files = [("source", source), ("target", target)]
     if path is None:
@@ -58,16 +62,18 @@ def run(
     if threads is not None:
         torch.set_num_threads(threads)
     with _alone(out):
-        _same_recipe(out, recipe)
+        _same_recipe(out, recipe, goes_on)
+        if start is not None:
+            _take_tokenizers(start, out)
         try:
-            train(recipe, out)
+            train(recipe, out, start)
         except InterruptedTrainingError as stopped:
             say(f"regard: {stopped}; run the same command to go on")
             sys.exit(stopped.exit_code)
 
 
-def train(recipe: Recipe, out: Path) -> None:
-    """From the recipe to a finished folder; takes up whatever of it is there already."""
+def train(recipe: Recipe, out: Path, start: Path | None = None) -> None:
+    """From the recipe, and the weights of another model if given, to a finished folder; takes up what is there."""
     tokenizers = tokenizers_for(recipe.data, out)
     store, left = store_for(recipe.data, tokenizers, out)
     say(f"training on {left}")
@@ -82,13 +88,15 @@ def train(recipe: Recipe, out: Path) -> None:
         metric=settings.metric,
     )
     model = build(with_vocabulary(recipe.model, tokenizers), settings.seed)
+    if start is not None:
+        _take_weights(start, model)
     trainer = Trainer(
         task,
         model,
         settings,
         out,
         engine=lambda model: TorchEngine(model),  # type: ignore[arg-type]
-        keep_best=lambda model, metrics: save_model(out, model, recipe.search, metrics),
+        keep_best=lambda model, metrics: save_model(out, model, recipe.search, recipe.data.max_length, metrics),
     )
     plan = _plan(task, model, trainer, recipe, out)
     say(f"{plan.parameters:,} parameters, {plan.steps:,} steps, {plan.threads} threads")
@@ -98,6 +106,7 @@ def train(recipe: Recipe, out: Path) -> None:
         say(f"going on after step {trainer.state.step}")
     state = trainer.run(plan)
     write(out / "README.md", card(recipe, plan, state, out).encode())
+    write(out / "curve.svg", training_curve(out, task.primary[0]).encode())
     say(f"done: best {task.primary[0]} {state.best:.2f} at step {state.best_step}; the model is in {out}")
 
 
@@ -133,14 +142,44 @@ def _starter(
     return json.dumps({"data": data, "train": {"minutes": minutes or 10.0}})
 
 
-def _same_recipe(out: Path, recipe: Recipe) -> None:
+def _take_tokenizers(start: Path, out: Path) -> None:
+    """A model that is trained further keeps its words."""
+    if not any(out.glob("tokenizer*.json")):
+        save_tokenizers(out, load_tokenizers(start))
+
+
+def _take_weights(start: Path, model: Seq2seq[Any]) -> None:
+    given, _, _ = load_model(start)
+    ours, theirs = ({name: p.shape for name, p in m.named_parameters()} for m in (model, given))
+    if wrong := sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)):
+        raise UserError(
+            f"{start} has another shape than this recipe ({', '.join(wrong[:4])}); "
+            f"take its model section from {start / 'recipe.yaml'}"
+        )
+    model.load_state_dict(dict(given.named_parameters()), strict=False)
+
+
+def _same_recipe(out: Path, recipe: Recipe, goes_on: bool) -> None:
     """Store the recipe, or compare it with the one whose run is in the folder."""
     stored = out / "recipe.yaml"
     changed = recipes.differences(recipes.read(Recipe, stored), recipe) if stored.exists() else []
-    if changed and (out / "plan.json").exists():
-        told = "\n  ".join(changed)
-        raise UserError(f"{out} holds a run of another recipe:\n  {told}\nchoose another --out, or undo the change")
-    if changed:  # an attempt that never came to train: what it left belongs to the old recipe
+    told = "\n  ".join(changed)
+    if changed and (out / "plan.json").exists() and not goes_on:
+        raise UserError(
+            f"{out} holds a run of another recipe:\n  {told}\n"
+            "choose another --out, undo the change, or go on with it by --continue"
+        )
+    if changed and goes_on:
+        fixed = [line for line in changed if line.startswith(("model.", "data.tokenizer"))]
+        if fixed:
+            raise UserError(
+                "these cannot change in a run that goes on:\n  " + "\n  ".join(fixed) + "\nuse --from instead"
+            )
+        say(f"going on with changes:\n  {told}")
+        (out / "plan.json").unlink(missing_ok=True)
+        if any(line.startswith("data.") for line in changed):
+            shutil.rmtree(out / "store", ignore_errors=True)
+    elif changed:  # an attempt that never came to train: what it left belongs to the old recipe
         shutil.rmtree(out / "store", ignore_errors=True)
         for leftover in out.glob("tokenizer*.json"):
             leftover.unlink()

@@ -45,14 +45,16 @@ class PairsConfig:
     """File with the target of each line of `source`."""
     pairs: str | None = None
     """File of pairs: .tsv (source, tab, target) or .jsonl (objects with "source" and "target"); plain or .gz."""
+    corpus: str | None = None
+    """A corpus kept below REGARD_DATA: its name, languages and split, such as multi30k-tok/en-de/train."""
     tag: str | None = None
     """Name of the direction, such as de, in a model of several."""
 
     def __post_init__(self) -> None:
-        given = [name for name in ("source", "target", "pairs") if getattr(self, name) is not None]
-        if given not in (["source", "target"], ["pairs"]):
+        given = [name for name in ("source", "target", "pairs", "corpus") if getattr(self, name) is not None]
+        if given not in (["source", "target"], ["pairs"], ["corpus"]):
             raise UserError(
-                f"data from {' and '.join(given) or 'nowhere'}; give both source and target, or pairs alone"
+                f"data from {' and '.join(given) or 'nowhere'}; give both source and target, or pairs or corpus alone"
             )
         if self.pairs is not None and not self.pairs.endswith(PAIR_ENDINGS):
             raise UserError(

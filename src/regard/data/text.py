@@ -6,8 +6,10 @@ import difflib
 import gzip
 import json
 import os
+import re
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count, zip_longest
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, NoReturn, cast
@@ -56,6 +58,11 @@ def lines(path: Path, *, strict: bool) -> Iterator[str]:
 
 def pairs(config: PairsConfig) -> Iterator[Pair]:
     """The pairs that a recipe names, in order; a side may be blank."""
+    if config.corpus is not None:
+        parts = re.fullmatch(r"([^/]+)/([^/-]+)-([^/-]+)/([^/]+)", config.corpus)
+        if parts is None:
+            raise UserError(f"corpus {config.corpus!r}; write name/source-target/split, as multi30k-tok/en-de/train")
+        config = replace(named(*parts.groups()), tag=config.tag)
     if config.pairs is not None:
         path = Path(config.pairs)
         read = _columns if config.pairs.removesuffix(".gz").endswith(".tsv") else _object

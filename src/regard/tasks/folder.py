@@ -45,28 +45,36 @@ def load_tokenizers(folder: Path) -> Tokenizers:
     )
 
 
-def save_model(folder: Path, model: nn.Module, search: Beam, metrics: dict[str, float]) -> None:
+def save_model(folder: Path, model: nn.Module, search: Beam, max_length: int, metrics: dict[str, float]) -> None:
     """Weights and settings; each file is replaced in one instant."""
-    config = {"format": FORMAT, "version": VERSION, "task": "translation"}
-    described = {**config, "model": asdict(model.config), "search": asdict(search), "metrics": metrics}  # type: ignore[call-overload]
+    described = {
+        "format": FORMAT,
+        "version": VERSION,
+        "task": "translation",
+        "model": asdict(model.config),  # type: ignore[call-overload]
+        "search": asdict(search),
+        "max_length": max_length,
+        "metrics": metrics,
+    }
     weights = {name: p.detach().contiguous() for name, p in model.named_parameters()}
     write(folder / MODEL, save(weights))
     write(folder / CONFIG, json.dumps(described, indent=1).encode())
 
 
-def load_model(folder: Path) -> tuple[Seq2seq[Any], Beam]:
-    """The model of a folder and the search it was validated with."""
+def load_model(folder: Path) -> tuple[Seq2seq[Any], Beam, int]:
+    """The model of a folder, the search it was validated with, and the longest source it was trained on, in tokens."""
     described = _described(folder)
     shape: TransformerConfig | RecurrentConfig = _valid(
         TransformerConfig | RecurrentConfig, described.get("model"), folder / CONFIG
     )
     search = _valid(Beam, described.get("search", {}), folder / CONFIG)
+    max_length: int = _valid(int, described.get("max_length"), folder / CONFIG)
     with torch.device("meta"):  # shapes only: a lying config must not cost memory
         wanted = {name: tuple(p.shape) for name, p in MODELS[type(shape)](shape).named_parameters()}
     weights = _weights(folder / MODEL, wanted)
     model = MODELS[type(shape)](shape)
     model.load_state_dict(weights, strict=False)  # tied tables are stored once
-    return model, search
+    return model, search, max_length
 
 
 def _described(folder: Path) -> dict[str, Any]:

@@ -28,7 +28,7 @@ class Translator:
         batch_size: int | None = None,
         tag: str | None = None,
     ) -> None:
-        self.model, search = load_model(folder)
+        self.model, search, self.max_length = load_model(folder)
         self.search: Beam = replace(search, size=max(beam or search.size, num_best), num_best=num_best)
         self.tokenizers: Tokenizers = load_tokenizers(folder)
         self.engine = TorchEngine(self.model, batch_size=batch_size)
@@ -42,6 +42,20 @@ class Translator:
         for i, hypotheses in zip(filled, self.engine.decode(sources, self.search, tick=tick), strict=True):
             results[i] = hypotheses
         return results
+
+    def parts(self, text: str) -> list[str]:
+        """A text that is longer than what the model was trained on, in parts that are not; else the text alone."""
+        (source,) = self.tokenizers.read([text], self.tag)
+        if len(source) <= self.max_length:
+            return [text]
+        words = text.split(" ")
+        if len(words) == 1:  # one endless word
+            middle = len(text) // 2
+            halves = text[:middle], text[middle:]
+        else:
+            middle = len(words) // 2
+            halves = " ".join(words[:middle]), " ".join(words[middle:])
+        return [part for half in halves for part in self.parts(half)]
 
     def text(self, hypothesis: Hypothesis) -> str:
         """One line, whatever the model says."""
