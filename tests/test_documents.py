@@ -1,12 +1,18 @@
 """What the documents show is what runs."""
 
+import dataclasses
 import subprocess
 import sys
+import typing
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from regard.data.config import PairsConfig
+from regard.recipe import read
+from regard.train.config import Recipe
 from tests.contracts.snippets import ROOT, python_blocks, run
 
 
@@ -27,6 +33,32 @@ def test_the_readme_s_make_targets_exist() -> None:
 def test_the_example_in_contributing_has_twenty_lines() -> None:
     (block,) = (code for code in python_blocks("CONTRIBUTING.md") if "Score" in code)
     assert len([line for line in block.splitlines() if line.strip()]) <= 20
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "recipes").glob("*.yaml")), ids=lambda path: path.stem)
+def test_recipes_are_read_and_say_how_they_are_run(path: Path) -> None:
+    read(Recipe, path)
+    header = path.read_text("utf-8").split("data:")[0]
+    assert f"regard train recipes/{path.name}" in header
+    assert "Expected score:" in header
+
+
+DERIVED = {"source_vocabulary", "target_vocabulary", "start", "end"}  # told by the tokenizer, never by a user
+
+
+def leaves(schema: Any) -> int:
+    """The keys that a section of a recipe has, those of its own sections counted, of a choice the largest."""
+    options = typing.get_args(schema) or (schema,)
+    sections = [option for option in options if dataclasses.is_dataclass(option)]
+    if not sections:
+        return 1
+    hints = [typing.get_type_hints(section) for section in sections]
+    return max(sum(leaves(wanted) for name, wanted in own.items() if name not in DERIVED) for own in hints)
+
+
+def test_a_recipe_has_at_most_60_keys() -> None:
+    twice = leaves(PairsConfig)  # training and validation data are described by the same keys
+    assert leaves(Recipe) - twice <= 60
 
 
 @pytest.mark.slow

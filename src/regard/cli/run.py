@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from regard.data.text import lines
 from regard.errors import UserError
 from regard.files import write
 from regard.look.model import Model
@@ -38,8 +39,8 @@ def run_lines(
         raise UserError("--nbest gives several outputs a line; add --json to tell them apart")
     model = Translator(folder, beam=beam, num_best=num_best, batch_size=batch_size, tag=tag)
     done = 0
-    lines = _input_lines(inputs)
-    while chunk := list(islice(lines, AHEAD)):
+    texts = _input_lines(inputs)
+    while chunk := list(islice(texts, AHEAD)):
         for text, outputs in zip(chunk, _outputs(model, chunk, done), strict=True):
             if as_json:
                 print(json.dumps({"input": text, "outputs": outputs}, ensure_ascii=False))
@@ -92,7 +93,7 @@ def evaluate_files(
 ) -> None:
     if threads is not None:
         torch.set_num_threads(threads)
-    sources, references = (list(_lines_of(path)) for path in (source, target))
+    sources, references = (list(_input_lines([path])) for path in (source, target))
     if len(sources) != len(references):
         raise UserError(
             f"{source} has {len(sources)} lines and {target} {len(references)}; each sentence needs its reference"
@@ -137,27 +138,14 @@ def attend_text(
 
 
 def _input_lines(inputs: Sequence[Path]) -> Iterator[str]:
-    """Lines of files, or of standard input; a line ends at "\\n" only, and undecodable bytes become U+FFFD."""
+    """Lines of files, or of standard input, in order; undecodable bytes become U+FFFD, with one warning."""
     if not inputs or inputs == [Path("-")]:
-        yield from _decoded(sys.stdin.buffer)
+        raws = (raw.removesuffix(b"\n").removesuffix(b"\r") for raw in sys.stdin.buffer)
+        texts: Iterator[str] = (raw.decode("utf-8", errors="replace") for raw in raws)
     else:
-        for path in inputs:
-            yield from _lines_of(path)
-
-
-def _lines_of(path: Path) -> Iterator[str]:
-    try:
-        with path.open("rb") as file:
-            yield from _decoded(file)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror}); is the path right?") from error
-
-
-def _decoded(stream: Iterable[bytes]) -> Iterator[str]:
+        texts = (text for path in inputs for text in lines(path, strict=False))
     warned = False
-    for number, raw in enumerate(stream, 1):
-        line = raw.removesuffix(b"\n").removesuffix(b"\r")
-        text = line.decode("utf-8", errors="replace")
+    for number, text in enumerate(texts, 1):
         if "\ufffd" in text and not warned:
             warned = True
             warn(f"line {number} is not UTF-8; undecodable bytes become U+FFFD")

@@ -64,11 +64,10 @@ def save_model(folder: Path, model: nn.Module, search: Beam, max_length: int, me
 def load_model(folder: Path) -> tuple[Seq2seq[Any], Beam, int]:
     """The model of a folder, the search it was validated with, and the longest source it was trained on, in tokens."""
     described = _described(folder)
-    shape: TransformerConfig | RecurrentConfig = _valid(
-        TransformerConfig | RecurrentConfig, described.get("model"), folder / CONFIG
-    )
-    search = _valid(Beam, described.get("search", {}), folder / CONFIG)
-    max_length: int = _valid(int, described.get("max_length"), folder / CONFIG)
+    path = folder / CONFIG
+    shape: TransformerConfig | RecurrentConfig = _valid(TransformerConfig | RecurrentConfig, described, "model", path)
+    search: Beam = _valid(Beam, described, "search", path)
+    max_length: int = _valid(int, described, "max_length", path)
     with torch.device("meta"):  # shapes only: a lying config must not cost memory
         wanted = {name: tuple(p.shape) for name, p in MODELS[type(shape)](shape).named_parameters()}
     weights = _weights(folder / MODEL, wanted)
@@ -95,11 +94,14 @@ def _described(folder: Path) -> dict[str, Any]:
     return described
 
 
-def _valid(schema: Any, value: Any, path: Path) -> Any:
+def _valid(schema: Any, described: dict[str, Any], name: str, path: Path) -> Any:
     try:
-        return TypeAdapter(schema).validate_python(value)
-    except (ValidationError, UserError) as error:
-        raise UserError(f"{path}: {error}") from error
+        return TypeAdapter(schema).validate_python(described.get(name))
+    except UserError as error:
+        raise UserError(f"{path}: {name}: {error}") from error
+    except ValidationError as error:
+        told = "; ".join(f"{'.'.join(map(str, (name, *e['loc'])))}: {e['msg']}" for e in error.errors()[:5])
+        raise UserError(f"{path}: {told}; copy the folder again, or train again") from error
 
 
 def _weights(path: Path, wanted: dict[str, tuple[int, ...]]) -> dict[str, Tensor]:

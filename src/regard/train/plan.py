@@ -6,7 +6,9 @@ import copy
 import json
 import platform
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -107,14 +109,19 @@ def count_flops(task: Task, model: nn.Module) -> list[float]:
     chosen = [names[i * (len(names) - 1) // 11] for i in range(12)]
     counted, rows = [], []
     for name in chosen:
-        # Without mkldnn, whose recurrent layers hide their products from the counter.
-        with (
-            torch.backends.mkldnn.flags(enabled=False),
-            FlopCounterMode(display=False, custom_mapping=FUSED) as counter,
-        ):
+        with FlopCounterMode(display=False, custom_mapping=FUSED) as counter, _plain_products():
             task.loss(model, task.load(name), None, None).total.backward()
         counted.append(counter.get_total_flops())
         rows.append(terms(task.shape(name)))
     scale = np.array(rows).max(0) + 1.0
     solution = np.linalg.lstsq(np.array(rows) / scale, np.array(counted, dtype=float), rcond=None)[0]
     return [float(x) for x in solution / scale]
+
+
+@contextmanager
+def _plain_products() -> Iterator[None]:
+    """Without mkldnn, whose recurrent layers hide their products from the counter; and without its word on GPUs."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with torch.backends.mkldnn.flags(enabled=False):
+            yield
