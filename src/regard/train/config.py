@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from regard.data.config import DataConfig
 from regard.decode.config import Beam
 from regard.errors import UserError
-from regard.models.config import RecurrentConfig, TransformerConfig
+from regard.models.config import RecurrentConfig, TransformerConfig, transformer_tiny
 from regard.nn.config import check_rates
 
 
@@ -68,16 +68,7 @@ class Recipe:
     """Of recipes; this is 1."""
     task: Literal["translation"] = "translation"
     data: DataConfig
-    model: TransformerConfig | RecurrentConfig = TransformerConfig(
-        width=128,
-        hidden=256,
-        num_heads=4,
-        encoder_layers=4,
-        decoder_layers=4,
-        placement="pre",
-        tied="all",
-        dropout=0.15,
-    )
+    model: TransformerConfig | RecurrentConfig = replace(transformer_tiny(0, 0), tied="all", dropout=0.15)
     train: TrainConfig
     search: Beam = Beam()
     """How outputs are found, in validation and afterwards."""
