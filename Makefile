@@ -1,6 +1,6 @@
 # make setup  an environment in .venv with everything
 # make test   the whole: format, lint, types, every test
-# make check  the same without the slow ring, in about a minute
+# make check  the same without the slow ring, in under four minutes
 # make learn  the learning table (copy, reverse, sort; with and without attention)
 # make bench  what a decoding step costs with and without the cache
 
