@@ -210,7 +210,7 @@ class _Builder:
             if not isinstance(kind, ScalarNode) or kind.value not in kinds:
                 return self.build(Literal.__getitem__(tuple(kinds)), kind, _join(path, "kind"), _where(key))
             schema = kinds[kind.value]
-        known = {field.name: field for field in fields(schema) if field.init}
+        known = _settings(schema)
         values = {name: _default(field) for name, field in known.items()}
         if type(default) is schema:
             values = {name: getattr(default, name) for name in known}
@@ -282,6 +282,11 @@ def _hints(schema: type) -> dict[str, Any]:
     return typing.get_type_hints(schema)
 
 
+def _settings(schema: Any) -> dict[str, Field[Any]]:
+    """The keys of a section: what its dataclass takes, but for what is derived from elsewhere."""
+    return {field.name: field for field in fields(schema) if field.init and not field.metadata.get("derived")}
+
+
 def _default(field: Field[Any]) -> Any:
     return field.default if field.default_factory is MISSING else field.default_factory()
 
@@ -299,7 +304,7 @@ def _words(wanted: Any) -> str:
     if len(_options(wanted)) > 1:
         return " or ".join(map(_words, _options(wanted)))
     if is_dataclass(wanted):
-        return f"a section of the keys {', '.join(field.name for field in fields(wanted))}"
+        return f"a section of the keys {', '.join(_settings(wanted))}"
     if typing.get_origin(wanted) is tuple:
         first, *others = typing.get_args(wanted)
         return f"a list, each item {_words(first)}" if others == [...] else f"a list of {len(others) + 1} items"
@@ -342,7 +347,7 @@ def _safe(text: str) -> str:
 
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value) if field.init}
+        return {name: _plain(getattr(value, name)) for name in _settings(type(value))}
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     return str(value) if isinstance(value, Path) else value

@@ -1,13 +1,15 @@
 """The program as its users meet it: lines in and out, scores, and what it says of mistakes."""
 
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import torch
 
-from tests.train.toy import regard, write_corpus, write_recipe
+from tests.train.toy import command, regard, write_corpus, write_recipe
 
 
 @pytest.fixture(scope="module")
@@ -231,3 +233,101 @@ def test_a_damaged_model_is_refused(model: Path, tmp_path: Path) -> None:
     (copy / "config.json").write_text(json.dumps(config), "utf-8")
     (copy / "model.safetensors").write_bytes(b"\x80\x04junk")
     assert "cannot be read" in regard("run", copy, stdin=b"rot\n", code=2).stderr.decode()
+
+
+def test_output_goes_on_after_a_kill_and_only_for_the_same_job(model: Path, tmp_path: Path) -> None:
+    text = tmp_path / "in.txt"
+    text.write_bytes((model.parent / "valid.src").read_bytes())
+    wanted = regard("run", model, text).stdout
+    out = tmp_path / "out.txt"
+    regard("run", model, text, "--output", out)
+    assert out.read_bytes() == wanted
+    assert [path.name for path in tmp_path.iterdir() if "partial" in path.name] == []
+
+    (tmp_path / "x").mkdir()  # a folder in the place of the output: the end fails, and nothing is lost
+    with pytest.raises(AssertionError, match="x: cannot be written"):
+        regard("run", model, text, "--output", tmp_path / "x")
+    (partial,) = tmp_path.glob("x.*.partial")
+    marked = b"kept\n" * 7 + b"half a li"  # as a kill in the middle of a write would leave it
+    partial.write_bytes(marked)
+    (tmp_path / "x").rmdir()
+    other = regard("run", model, text, "--output", tmp_path / "x", "--beam", 1)
+    assert b"going on" not in other.stderr
+    assert partial.read_bytes() == marked
+    done = regard("run", model, text, "--output", tmp_path / "x")
+    assert b"has 7 lines already" in done.stderr
+    assert (tmp_path / "x").read_bytes() == b"kept\n" * 7 + b"".join(wanted.splitlines(keepends=True)[7:])
+
+
+def test_a_live_pipe_is_answered_line_by_line(model: Path) -> None:
+    with subprocess.Popen(command("run", model), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for line in (b"rot blau\n", b"\n", b"gelb\n"):
+            process.stdin.write(line)
+            process.stdin.flush()
+            assert process.stdout.readline().endswith(b"\n")  # would wait for ever if it were held back
+        process.stdin.close()
+        assert process.stdout.read() == b""
+
+
+def test_targets_are_scored_as_the_model_sees_them(model: Path, tmp_path: Path) -> None:
+    from regard.shapes import Padded
+    from regard.tasks.translator import Translator
+
+    files = ("--source", model.parent / "valid.src", "--target", model.parent / "valid.tgt")
+    done = regard("evaluate", model, *files, "--score", "--json", "--output", tmp_path / "scores")
+    said = json.loads(done.stdout)
+    loaded = Translator(model)
+    expected, tokens = [], 0
+    for source, target in zip(*(path.read_text("utf-8").splitlines() for path in files[1::2]), strict=True):
+        ids = [1, *loaded.tokenizers.target.encode([target])[0], 2]
+        logits = loaded.model(Padded.of(loaded.tokenizers.read([source])), torch.tensor([ids[:-1]]))
+        expected.append(float(logits.log_softmax(-1)[0, range(len(ids) - 1), ids[1:]].sum()))
+        tokens += len(ids) - 1
+    assert [float(x) for x in (tmp_path / "scores").read_text().split()] == pytest.approx(expected, abs=1e-4)
+    assert said["tokens"] == tokens
+    assert said["perplexity"] == pytest.approx(math.exp(-sum(expected) / tokens), rel=1e-4)
+    assert "goes without --beam" in regard("evaluate", model, *files, "--score", "--beam", 2, code=2).stderr.decode()
+
+
+def test_two_systems_are_compared_by_paired_bootstrap(model: Path, tmp_path: Path) -> None:
+    files = ("evaluate", model, "--source", model.parent / "valid.src", "--target", model.parent / "valid.tgt")
+    regard(*files, "--output", tmp_path / "own")
+    same = json.loads(regard(*files, "--against", tmp_path / "own", "--json").stdout)
+    assert same["bleu_against"]["difference"] == 0.0
+    assert same["bleu_against"]["p_value"] == 1.0
+    (tmp_path / "perfect").write_bytes((model.parent / "valid.tgt").read_bytes())
+    assert "paired bootstrap" in (said := regard(*files, "--against", tmp_path / "perfect").stdout.decode())
+    assert "with 100.00" in said
+    (tmp_path / "short").write_text("rot\n")
+    assert "and " in regard(*files, "--against", tmp_path / "short", code=2).stderr.decode()
+
+
+def test_one_model_of_two_directions_follows_the_tag(tmp_path: Path) -> None:
+    recipe = json.loads(write_recipe(tmp_path, steps=700, batch_tokens=256, evaluations=1).read_text("utf-8"))
+    (pair,), (held,) = recipe["data"]["train"], recipe["data"]["valid"]
+    same = {**pair, "target": pair["source"], "tag": "same"}  # one direction copies, the other turns around
+    recipe["data"].update(train=[{**pair, "tag": "back"}, same], valid=[{**held, "tag": "back"}])
+    recipe["model"].update(width=32, hidden=64, dropout=0.0)
+    (tmp_path / "tags.yaml").write_text(json.dumps(recipe), "utf-8")
+    out = tmp_path / "run"
+    regard("train", tmp_path / "tags.yaml", "--out", out)
+    text = (tmp_path / "train.src").read_text("utf-8").splitlines()[:20]
+    stdin = "".join(f"{line}\n" for line in text).encode()
+    wanted = {"same": text, "back": [" ".join(line.split()[::-1]) for line in text]}
+    for tag, expected in wanted.items():
+        said = regard("run", out, "--tag", tag, stdin=stdin).stdout.decode().splitlines()
+        assert sum(a == b for a, b in zip(said, expected, strict=True)) >= 15, tag
+    assert "back, same" in regard("run", out, "--tag", "fr", stdin=stdin, code=2).stderr.decode()
+
+
+def test_tensorboard_reads_what_was_logged(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    out = tmp_path / "run"
+    regard("train", write_recipe(tmp_path), "--out", out, "--tensorboard")
+    events = EventAccumulator(str(out / "tensorboard")).Reload()
+    logged = [json.loads(line) for line in (out / "metrics.jsonl").read_text("utf-8").splitlines()]
+    read = [(event.step, event.value) for event in events.Scalars("valid_loss")]
+    assert read == [(entry["step"], pytest.approx(entry["valid_loss"], rel=1e-6)) for entry in logged]

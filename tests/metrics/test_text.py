@@ -10,6 +10,7 @@ from regard.metrics.text import (
     METRICS,
     Pronounced,
     bleu,
+    bleu_tokenized,
     chrf,
     edits,
     error_rate,
@@ -41,14 +42,14 @@ def test_bleu_and_chrf_are_those_of_sacrebleu() -> None:
 def test_the_signature_says_how_the_score_was_made() -> None:
     version = sacrebleu.__version__
     assert bleu(OUTPUTS, REFERENCES).signature == f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{version}"
-    assert "tok:none" in (bleu(OUTPUTS, REFERENCES, tokenized=True).signature or "")
+    assert "tok:none" in (bleu_tokenized(OUTPUTS, REFERENCES).signature or "")
     assert chrf(OUTPUTS, REFERENCES).signature == f"nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:{version}"
     assert exact_match(OUTPUTS, REFERENCES).signature is None
 
 
 def test_tokenized_text_is_split_at_spaces_only() -> None:
     expected = sacrebleu.corpus_bleu(OUTPUTS, [REFERENCES], tokenize="none", force=True).score
-    assert bleu(OUTPUTS, REFERENCES, tokenized=True).value == expected
+    assert bleu_tokenized(OUTPUTS, REFERENCES).value == expected
     assert expected != bleu(OUTPUTS, REFERENCES).value
 
 

@@ -1,10 +1,12 @@
 """Killed at any instant and resumed, a run ends with the same bits."""
 
+import json
 import signal
 import subprocess
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
@@ -30,11 +32,13 @@ def ends(out: Path) -> tuple[bytes, bytes, bytes, list[str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", [{}, {"accumulate": 2, "average": 0.9, "clip": 0.5}], ids=["plain", "averaged"])
+@pytest.mark.parametrize(
+    "settings", [{}, {"accumulate": 2, "average": 0.9, "clip": 0.5}, {"average": 3}], ids=["plain", "averaged", "mean"]
+)
 def test_kills_at_random_instants_change_nothing(settings: dict[str, object], tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, **settings)
     finish(recipe, tmp_path / "whole")
-    draw = Key(1, ("kills", len(settings))).generator()
+    draw = Key(1, ("kills", *settings)).generator()
     began = time.monotonic()
     finish(recipe, tmp_path / "timed")
     seconds = time.monotonic() - began
@@ -97,3 +101,21 @@ def test_another_recipe_in_the_same_folder_is_refused_with_the_difference(tmp_pa
     said = regard("train", recipe, "--out", tmp_path / "run", "--set", "train.lr=0.001", code=2).stderr.decode()
     assert "train.lr: 0.003 -> 0.001" in said
     assert "choose another --out" in said
+
+
+def test_the_mean_of_the_last_checkpoints_is_evaluated_and_kept_if_better(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    regard("train", write_recipe(tmp_path, average=3, schedule="constant"), "--out", out)
+    kept = [load_file(path / "model.safetensors") for path in steps_in(out / "checkpoints")]
+    assert len(kept) == 3
+    last, mean = (json.loads(line) for line in (out / "metrics.jsonl").read_text("utf-8").splitlines()[-2:])
+    assert mean["averaged"] == 3
+    assert last["step"] == mean["step"]
+    assert mean["valid_loss"] != last["valid_loss"]
+    best = load_file(out / "model.safetensors")
+    state = json.loads((out / "config.json").read_text("utf-8"))["metrics"]
+    if "averaged" in state:
+        assert all(np.allclose(best[n], sum(part[n] for part in kept) / 3, atol=1e-7) for n in best)
+    for average in (1.0, 2.5, 9):
+        recipe = write_recipe(tmp_path, average=average)
+        assert "average" in regard("train", recipe, "--out", tmp_path / "x", code=2).stderr.decode()

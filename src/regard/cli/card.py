@@ -26,7 +26,7 @@ def _entries(folder: Path) -> list[dict[str, float]]:
 
 def card(recipe: Recipe, plan: Plan, state: TrainState, folder: Path) -> str:
     """Markdown."""
-    best: dict[str, float] = next((entry for entry in _entries(folder) if entry["step"] == state.best_step), {})
+    best: dict[str, float] = next((entry for entry in _entries(folder) if state.best in entry.values()), {})
     scores = "\n".join(
         f"| {name} | {value:.4g} |" for name, value in best.items() if name not in ("step", "seconds", "tokens")
     )

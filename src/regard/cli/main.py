@@ -6,12 +6,15 @@ import os
 import sys
 import traceback
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from regard import __version__
 from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from regard.tasks.translator import Translator
 
 app = typer.Typer(
     name="regard",
@@ -21,7 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Model = Annotated[Path, typer.Argument(help="Folder of a trained model.", show_default=False)]
+Folder = Annotated[Path, typer.Argument(help="Folder of a trained model.", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
 BeamSize = Annotated[
     int | None, typer.Option("--beam", help="Hypotheses per step; 1 is greedy. Default: the model's own.")
@@ -44,53 +47,71 @@ def train(
         Path | None, typer.Option("--from", help="Begin with the weights and words of this model.")
     ] = None,
     goes_on: Annotated[bool, typer.Option("--continue", help="Go on in the folder with changed settings.")] = False,
+    tensorboard: Annotated[bool, typer.Option(help="Also log for TensorBoard, in the folder.")] = False,
     threads: Threads = None,
 ) -> None:
     """Train a model; run again with the same words to go on where it stopped."""
     from regard.cli.train import run
 
-    run(recipe, source, target, valid_source, valid_target, out, minutes, setting or [], threads, start, goes_on)
+    files = recipe, source, target, valid_source, valid_target, out
+    run(*files, minutes, setting or [], threads, start, goes_on, tensorboard)
 
 
 @app.command()
 def run(
-    model: Model,
+    model: Folder,
     inputs: Annotated[list[Path] | None, typer.Argument(help="Text files; none or - is standard input.")] = None,
     beam: BeamSize = None,
     num_best: Annotated[int, typer.Option("--nbest", help="Outputs for each line, best first (with --json).")] = 1,
     batch_size: BatchSize = None,
     tag: Annotated[str | None, typer.Option(help="Direction, for models of several.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write here; run again after a kill, it goes on.")
+    ] = None,
     as_json: Json = False,
     threads: Threads = None,
 ) -> None:
     """Translate text, line by line: as many lines out as in, in order."""
     from regard.cli.run import run_lines
 
-    run_lines(model, inputs or [], beam, num_best, batch_size, tag, as_json, threads)
+    run_lines(_translator(model, threads, beam, num_best, batch_size, tag), inputs or [], output, as_json)
 
 
 @app.command()
 def evaluate(
-    model: Model,
+    model: Folder,
     source: Annotated[Path, typer.Option(help="Sentences to translate.")],
     target: Annotated[Path, typer.Option(help="Their references.")],
     beam: BeamSize = None,
     batch_size: BatchSize = None,
     tag: Annotated[str | None, typer.Option(help="Direction, for models of several.")] = None,
     tokenized: Annotated[bool, typer.Option(help="The text is tokenised already: BLEU adds no tokenisation.")] = False,
-    output: Annotated[Path | None, typer.Option(help="Also write the translations here.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Also write the translations here, or with --score the scores."),
+    ] = None,
+    against: Annotated[
+        Path | None, typer.Option(help="Another system's translations, to compare with by paired bootstrap.")
+    ] = None,
+    score: Annotated[bool, typer.Option(help="Translate nothing: how likely the given targets are.")] = False,
     as_json: Json = False,
     threads: Threads = None,
 ) -> None:
     """Score a model on held-out text, with the signatures that make scores comparable."""
-    from regard.cli.run import evaluate_files
+    from regard.cli.evaluate import evaluate_files, score_files
 
-    evaluate_files(model, source, target, beam, batch_size, tag, tokenized, output, as_json, threads)
+    if score and (beam is not None or tokenized or against is not None):
+        raise UserError("--score translates nothing, so it goes without --beam, --tokenized and --against")
+    translator = _translator(model, threads, beam, 1, batch_size, tag)
+    if score:
+        score_files(translator, source, target, output, as_json)
+    else:
+        evaluate_files(translator, source, target, tokenized, against, output, as_json)
 
 
 @app.command()
 def attend(
-    model: Model,
+    model: Folder,
     text: Annotated[str, typer.Argument(help="A sentence to translate.", show_default=False)],
     target: Annotated[str | None, typer.Option(help="Look at this output instead of the model's own.")] = None,
     output: Annotated[
@@ -105,8 +126,21 @@ def attend(
 ) -> None:
     """Show what a model looked at for each word it said."""
     from regard.cli.run import attend_text
+    from regard.look.model import Model
 
-    attend_text(model, text, target, output, site, head, pieces, tag)
+    attend_text(Model(model, tag=tag), text, target, output, site, head, pieces)
+
+
+def _translator(
+    folder: Path, threads: int | None, beam: int | None, num_best: int, batch_size: int | None, tag: str | None
+) -> Translator:
+    import torch
+
+    from regard.tasks.translator import Translator
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    return Translator(folder, beam=beam, num_best=num_best, batch_size=batch_size, tag=tag)
 
 
 @app.callback(invoke_without_command=True)

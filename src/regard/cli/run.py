@@ -1,59 +1,116 @@
-"""`regard run` and `regard evaluate`: text in, text out."""
+"""`regard run` and `regard attend`: text in, text or pictures out."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from regard.data.text import lines
 from regard.errors import UserError
-from regard.files import write
+from regard.files import append, cannot_write, write
 from regard.look.model import Model
-from regard.metrics.text import bleu, chrf, exact_match
 from regard.progress import Progress
 from regard.tasks.translator import Translator
 
-AHEAD = 4096  # lines read before any is written, when input is a file
+AHEAD = 4096  # lines of a file that are read before any is written
 
 
-def run_lines(
-    folder: Path,
-    inputs: Sequence[Path],
-    beam: int | None,
-    num_best: int,
-    batch_size: int | None,
-    tag: str | None,
-    as_json: bool,
-    threads: int | None,
-) -> None:
-    if threads is not None:
-        torch.set_num_threads(threads)
-    if num_best > 1 and not as_json:
+def run_lines(model: Translator, inputs: Sequence[Path], output: Path | None, as_json: bool) -> None:
+    if model.search.num_best > 1 and not as_json:
         raise UserError("--nbest gives several outputs a line; add --json to tell them apart")
-    model = Translator(folder, beam=beam, num_best=num_best, batch_size=batch_size, tag=tag)
-    done = 0
-    texts = _input_lines(inputs)
-    while chunk := list(islice(texts, AHEAD)):
-        for text, outputs in zip(chunk, _outputs(model, chunk, done), strict=True):
+    if output is None:
+        _run(model, input_chunks(inputs), 0, as_json, _print, None if sys.stdout.isatty() else _count(inputs))
+        return
+    # Named after the job, so that only the same command goes on with it.
+    job = repr((model.name, model.search, model.tag, as_json, [_stamp(path) for path in inputs])).encode()
+    partial = output.with_name(f"{output.name}.{blake2b(job, digest_size=4).hexdigest()}.partial")
+    done = _whole_lines(partial)
+    if done:
+        warn(f"{partial} has {done:,} lines already; going on after them")
+    _run(model, input_chunks(inputs), done, as_json, lambda data: append(partial, data), _count(inputs))
+    append(partial, b"")  # no lines make a file too
+    try:
+        partial.replace(output)
+    except OSError as error:
+        raise cannot_write(output, error) from error
+
+
+def _run(
+    model: Translator,
+    chunks: Iterable[list[str]],
+    done: int,
+    as_json: bool,
+    put: Callable[[bytes], None],
+    total: int | None,
+) -> None:
+    """Put what the model says to each line after the first `done`."""
+    skip = done
+    with nullcontext() if total is None else Progress(total, "lines") as progress:
+        for chunk in chunks:
+            texts, skip = chunk[skip:], max(0, skip - len(chunk))
+
+            def tick(now: int, done: int = done) -> None:
+                if progress is not None:
+                    progress.update(done + now)
+
+            told = _outputs(model, texts, done, tick)
             if as_json:
-                print(json.dumps({"input": text, "outputs": outputs}, ensure_ascii=False))
+                pairs = zip(texts, told, strict=True)
+                made = [json.dumps({"input": text, "outputs": outputs}, ensure_ascii=False) for text, outputs in pairs]
             else:
-                print(outputs[0]["text"] if outputs else "")
-        sys.stdout.flush()
-        done += len(chunk)
+                made = [outputs[0]["text"] if outputs else "" for outputs in told]
+            put("".join(f"{line}\n" for line in made).encode("utf-8", "replace"))
+            done += len(texts)
 
 
-def _outputs(model: Translator, texts: Sequence[str], done: int) -> list[list[dict[str, Any]]]:
+def _print(data: bytes) -> None:
+    sys.stdout.buffer.write(data)
+    sys.stdout.flush()
+
+
+def _count(inputs: Sequence[Path]) -> int | None:
+    """How many lines there are, if that can be known beforehand."""
+    if not inputs or Path("-") in inputs:
+        return None
+    return sum(1 for path in inputs for _ in lines(path, strict=False))
+
+
+def _whole_lines(path: Path) -> int:
+    """How many lines a file has; half a line at its end, where a kill or a full disk cut it, is taken off."""
+    if not path.exists():
+        return 0
+    try:
+        with path.open("r+b") as file:
+            count = end = 0
+            for raw in file:
+                if raw.endswith(b"\n"):
+                    count, end = count + 1, end + len(raw)
+            file.truncate(end)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    return count
+
+
+def _stamp(path: Path) -> tuple[str, int, int]:
+    """A file, and whether it is still the same."""
+    if not path.exists():  # standard input, or a name that reading will complain of
+        return str(path), 0, 0
+    return str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns
+
+
+def _outputs(
+    model: Translator, texts: Sequence[str], done: int, tick: Callable[[int], None]
+) -> list[list[dict[str, Any]]]:
     """What the model says to each text; a long one is translated in parts, with a warning, and never cut."""
     parts = [model.parts(text) if text.strip() else [text] for text in texts]
-    found = iter(model.translate([part for own in parts for part in own]))
+    found = iter(model.translate([part for own in parts for part in own], tick))
     told = []
     for number, own in enumerate(parts, done + 1):
         answers = [next(found) for _ in own]
@@ -79,55 +136,10 @@ def warn(text: str) -> None:
     print(f"regard: {text}", file=sys.stderr)
 
 
-def evaluate_files(
-    folder: Path,
-    source: Path,
-    target: Path,
-    beam: int | None,
-    batch_size: int | None,
-    tag: str | None,
-    tokenized: bool,
-    output: Path | None,
-    as_json: bool,
-    threads: int | None,
-) -> None:
-    if threads is not None:
-        torch.set_num_threads(threads)
-    sources, references = (list(_input_lines([path])) for path in (source, target))
-    if len(sources) != len(references):
-        raise UserError(
-            f"{source} has {len(sources)} lines and {target} {len(references)}; each sentence needs its reference"
-        )
-    model = Translator(folder, beam=beam, batch_size=batch_size, tag=tag)
-    with Progress(len(sources), "translate") as progress:
-        found = model.translate(sources, progress.update)
-    outputs = [model.text(hypotheses[0]) if hypotheses else "" for hypotheses in found]
-    if output is not None:
-        write(output, "".join(f"{line}\n" for line in outputs).encode())
-    scores = [
-        bleu(outputs, references, tokenized=tokenized),
-        chrf(outputs, references),
-        exact_match(outputs, references),
-    ]
-    if as_json:
-        described = {s.name: {"value": s.value, "signature": s.signature} for s in scores}
-        print(json.dumps({"sentences": len(sources), **described}))
-    else:
-        for s in scores:
-            print(f"{s.name:12} {s.value:6.2f}   {s.signature or ''}".rstrip())
-
-
 def attend_text(
-    folder: Path,
-    text: str,
-    target: str | None,
-    output: Path | None,
-    site: str | None,
-    head: int | None,
-    pieces: bool,
-    tag: str | None,
+    model: Model, text: str, target: str | None, output: Path | None, site: str | None, head: int | None, pieces: bool
 ) -> None:
-    look = Model(folder, tag=tag).attend(text, target)
+    look = model.attend(text, target)
     picture = look.picture(site, head, pieces=pieces)
     if output is None:
         print(picture.terminal(color=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
@@ -137,16 +149,38 @@ def attend_text(
         look.save(output)
 
 
-def _input_lines(inputs: Sequence[Path]) -> Iterator[str]:
-    """Lines of files, or of standard input, in order; undecodable bytes become U+FFFD, with one warning."""
+def input_chunks(inputs: Sequence[Path]) -> Iterator[list[str]]:
+    """Lines of files, or of standard input, in order; undecodable bytes become U+FFFD, with one warning.
+
+    From files as many at a time as batches want; from a pipe as many as have come, so that nobody waits for more.
+    """
     if not inputs or inputs == [Path("-")]:
-        raws = (raw.removesuffix(b"\n").removesuffix(b"\r") for raw in sys.stdin.buffer)
-        texts: Iterator[str] = (raw.decode("utf-8", errors="replace") for raw in raws)
+        chunks: Iterator[list[str]] = ([_text(raw) for raw in raws] for raws in _arriving())
     else:
         texts = (text for path in inputs for text in lines(path, strict=False))
-    warned = False
-    for number, text in enumerate(texts, 1):
-        if "\ufffd" in text and not warned:
+        chunks = iter(lambda: list(islice(texts, AHEAD)), [])
+    done, warned = 0, False
+    for chunk in chunks:
+        odd = next((i for i, text in enumerate(chunk, 1) if "\ufffd" in text), None)
+        if odd is not None and not warned:
             warned = True
-            warn(f"line {number} is not UTF-8; undecodable bytes become U+FFFD")
-        yield text
+            warn(f"line {done + odd} is not UTF-8; undecodable bytes become U+FFFD")
+        yield chunk
+        done += len(chunk)
+
+
+def _text(raw: bytes) -> str:
+    return raw.removesuffix(b"\r").decode("utf-8", "replace")
+
+
+def _arriving() -> Iterator[list[bytes]]:
+    """Whole lines from standard input, as soon as they are there."""
+    parts: list[bytes] = []
+    while data := sys.stdin.buffer.read1(1 << 18):  # type: ignore[union-attr]
+        parts.append(data)
+        if b"\n" in data:
+            *whole, rest = b"".join(parts).split(b"\n")
+            parts = [rest] if rest else []
+            yield whole
+    if parts:
+        yield [b"".join(parts)]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import json
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ from regard.train.config import Recipe
 from regard.train.loop import InterruptedTrainingError, Trainer
 from regard.train.plan import Plan, make_plan
 
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+
 
 def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
@@ -45,6 +48,7 @@ def run(
     threads: int | None,
     start: Path | None,
     goes_on: bool,
+    tensorboard: bool,
 ) -> None:
     files = [("source", source), ("target", target)]
     if path is None:
@@ -61,22 +65,23 @@ def run(
         out = out or Path("runs") / path.stem
     if threads is not None:
         torch.set_num_threads(threads)
+    _keep_memory()
     with _alone(out):
         _same_recipe(out, recipe, goes_on)
         if start is not None:
             _take_tokenizers(start, out)
         try:
-            train(recipe, out, start)
+            train(recipe, out, start, tensorboard)
         except InterruptedTrainingError as stopped:
             say(f"regard: {stopped}; run the same command to go on")
             sys.exit(stopped.exit_code)
 
 
-def train(recipe: Recipe, out: Path, start: Path | None = None) -> None:
+def train(recipe: Recipe, out: Path, start: Path | None = None, tensorboard: bool = False) -> None:
     """From the recipe, and the weights of another model if given, to a finished folder; takes up what is there."""
     tokenizers = tokenizers_for(recipe.data, out)
     store, left = store_for(recipe.data, tokenizers, out)
-    say(f"training on {left}")
+    report = _tensorboard(out) if tensorboard else None
     settings = recipe.train
     task = Translation(
         tokenizers,
@@ -87,6 +92,8 @@ def train(recipe: Recipe, out: Path, start: Path | None = None) -> None:
         smoothing=settings.label_smoothing,
         metric=settings.metric,
     )
+    padding = " and ".join(f"{share:.1%}" for share in task.padding(settings.seed))
+    say(f"training on {left}; padding: {padding} of source and target batches")
     model = build(with_vocabulary(recipe.model, tokenizers), settings.seed)
     if start is not None:
         _take_weights(start, model)
@@ -97,6 +104,7 @@ def train(recipe: Recipe, out: Path, start: Path | None = None) -> None:
         out,
         engine=lambda model: TorchEngine(model),  # type: ignore[arg-type]
         keep_best=lambda model, metrics: save_model(out, model, recipe.search, recipe.data.max_length, metrics),
+        report=report,
     )
     plan = _plan(task, model, trainer, recipe, out)
     say(f"{plan.parameters:,} parameters, {plan.steps:,} steps, {plan.threads} threads")
@@ -125,7 +133,7 @@ def _plan(task: Translation, model: nn.Module, trainer: Trainer, recipe: Recipe,
         optimizer = optimizers.setdefault(id(probe), trainer.optimizer_of(probe))
         trainer.update(probe, optimizer, step, None)
 
-    plan = make_plan(task, model, recipe.train, update)
+    plan = make_plan(task, model, recipe.train, update, lambda probe: task.evaluate(probe, trainer.engine(probe)))
     plan.save(path)
     return plan
 
@@ -140,6 +148,30 @@ def _starter(
     if valid_source is not None:
         data["valid"] = [{"source": str(valid_source), "target": str(valid_target)}]
     return json.dumps({"data": data, "train": {"minutes": minutes or 10.0}})
+
+
+def _tensorboard(out: Path) -> Callable[[dict[str, float], int], None]:
+    """Evaluations as TensorBoard reads them, beside metrics.jsonl, which has the same."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise UserError("--tensorboard needs a package more; pip install 'regard[tensorboard]'") from error
+
+    def report(metrics: dict[str, float], step: int) -> None:
+        # What a killed run had told from this step on is told again, so it is purged.
+        with SummaryWriter(str(out / "tensorboard"), purge_step=step) as writer:
+            for name, value in metrics.items():
+                writer.add_scalar(name, value, step)
+
+    return report
+
+
+def _keep_memory() -> None:
+    """Have the C library keep freed memory for the next step; faulting it in anew cost a quarter of the time."""
+    with suppress(AttributeError):  # glibc alone has these settings
+        library = ctypes.CDLL(None)
+        library.mallopt(M_MMAP_THRESHOLD, 1 << 30)
+        library.mallopt(M_TRIM_THRESHOLD, (1 << 31) - 1)
 
 
 def _take_tokenizers(start: Path, out: Path) -> None:

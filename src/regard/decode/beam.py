@@ -22,26 +22,26 @@ class Finished:
     score: Tensor  # (B, K)
     log_prob: Tensor  # (B, K)
     length: Tensor  # (B, K)
-    words: Tensor  # (B, K, max_length)
+    words: Tensor  # (B, K, longest)
 
     @staticmethod
-    def none(sentences: int, beam: Beam) -> Finished:
-        size = sentences, beam.size
+    def none(sentences: int, beam: int, longest: int) -> Finished:
+        size = sentences, beam
         none = torch.full(size, -torch.inf, dtype=torch.float64)
         length = torch.zeros(size, dtype=torch.long)
-        return Finished(none, none, length, torch.zeros(*size, beam.max_length, dtype=torch.long))
+        return Finished(none, none, length, torch.zeros(*size, longest, dtype=torch.long))
 
     def add(self, score: Tensor, log_prob: Tensor, words: Tensor) -> Finished:
         """With candidates (B, K) of one length, words (B, K, length); score -inf for those that have not ended."""
-        size, max_length = self.words.shape[1:]
+        size, longest = self.words.shape[1:]
         length = words.shape[2]
         best, place = torch.cat((self.score, score), 1).topk(size)
-        padded = torch.nn.functional.pad(words, (0, max_length - length))
+        padded = torch.nn.functional.pad(words, (0, longest - length))
         return Finished(
             best,
             torch.cat((self.log_prob, log_prob), 1).gather(1, place),
             torch.cat((self.length, torch.full_like(self.length, length)), 1).gather(1, place),
-            torch.cat((self.words, padded), 1).gather(1, place[..., None].expand(-1, -1, max_length)),
+            torch.cat((self.words, padded), 1).gather(1, place[..., None].expand(-1, -1, longest)),
         )
 
     def select(self, index: Tensor) -> Finished:
@@ -88,10 +88,12 @@ def breadth_first(job: Job[S, Beam]) -> list[list[Hypothesis]]:
     log_prob = torch.full((total, size), -torch.inf, dtype=torch.float64)
     log_prob[:, 0] = 0.0  # all K begin alike: let one speak
     words = torch.zeros(total * size, 0, dtype=torch.long)
-    finished = Finished.none(total, search)
+    limits = job.limits()  # of each sentence still searching
+    longest = int(limits.max())
+    finished = Finished.none(total, size, longest)
     results: list[list[Hypothesis]] = [[] for _ in range(total)]
 
-    for length in range(1, search.max_length + 1):
+    for length in range(1, longest + 1):
         step = stepper.step(tokens, state)
         log_probs = apply_all(active, step.log_probs, words).double()
         vocabulary = log_probs.shape[-1]
@@ -102,7 +104,7 @@ def breadth_first(job: Job[S, Beam]) -> list[list[Hypothesis]]:
         candidates = torch.cat((words[origin], word[..., None]), -1)  # (B, 2K, length)
 
         ends = word == stepper.end
-        over = ends | (length == search.max_length)
+        over = ends | limits.eq(length)[:, None]
         score = (log_prob / normaliser(search, length)).masked_fill(~over, -torch.inf)[:, :size]
         finished = finished.add(score, log_prob[:, :size], candidates[:, :size])
 
@@ -112,8 +114,7 @@ def breadth_first(job: Job[S, Beam]) -> list[list[Hypothesis]]:
         state = step.state
 
         hopeful = log_prob[:, 0] / best_normaliser(search, length) > finished.score[:, -1]
-        if length == search.max_length:
-            hopeful.zero_()
+        hopeful &= length < limits
         if not hopeful.all():
             done, going = (~hopeful).nonzero()[:, 0], hopeful.nonzero()[:, 0]
             ended = finished.select(done).hypotheses(search.num_best)
@@ -121,7 +122,7 @@ def breadth_first(job: Job[S, Beam]) -> list[list[Hypothesis]]:
                 results[sentence] = hypotheses
             if len(going) == 0:
                 break
-            rows, finished = rows[going], finished.select(going)
+            rows, limits, finished = rows[going], limits[going], finished.select(going)
             log_prob, index, tokens, words = log_prob[going], index[going], tokens[going], words[going]
         index, tokens, words = index.flatten(), tokens.flatten(), words.flatten(0, 1)
         state, active = state.select(index), select_all(active, index)

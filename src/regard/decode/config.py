@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,6 +17,8 @@ class Search:
 
     max_length: int = 256
     """Tokens of output at most, the end mark among them."""
+    max_ratio: float | None = None
+    """Tokens of output at most for each of the source, and 10 besides: a model that cannot end yet costs less."""
     length_penalty: float = 1.0
     """Exponent of the length that a log-probability is divided by: 0 ignores length, 1 is the mean per token."""
     length_rule: LengthRule = "power"
@@ -24,6 +27,8 @@ class Search:
     def __post_init__(self) -> None:
         if self.max_length < 1:
             raise UserError(f"max_length {self.max_length} leaves no room for a word; use 1 or more")
+        if self.max_ratio is not None and not 0.0 <= self.max_ratio < math.inf:
+            raise UserError(f"max_ratio {self.max_ratio} is no limit for an output; try 3")
 
 
 @dataclass(frozen=True, kw_only=True)

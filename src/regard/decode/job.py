@@ -28,6 +28,13 @@ class Job(Generic[S, How]):
     prefix: Padded | None = None  # what every output begins with, read before the first step
     sentences: Sequence[int] | None = None  # the members' numbers within a larger job
 
+    def limits(self) -> Tensor:
+        """Tokens that each sentence's output may have (B,)."""
+        most, ratio = self.search.max_length, self.search.max_ratio
+        if ratio is None or not isinstance(self.batch, Padded):
+            return torch.full((len(self.batch),), most)
+        return (self.batch.lengths * ratio + 10).clamp(max=most).long()
+
     def first_tokens(self) -> Tensor:
         """The tokens that the first step takes (B,)."""
         if self.prefix is not None:

@@ -30,10 +30,11 @@ def walk(job: Job[S, Search], choose: Choice) -> list[list[Hypothesis]]:
     tokens = job.first_tokens()
     active = begin_all(job.filters, total)
     rows = torch.arange(total)  # the sentence of each row still walking
-    said = torch.zeros(total, search.max_length, dtype=torch.long)
+    limits = job.limits()
+    said = torch.zeros(total, int(limits.max()), dtype=torch.long)
     lengths = torch.zeros(total, dtype=torch.long)
     log_prob = torch.zeros(total, dtype=torch.float64)
-    for length in range(search.max_length):
+    for length in range(said.shape[1]):
         step = stepper.step(tokens, state)
         log_probs = apply_all(active, step.log_probs, said[rows, :length])
         tokens = choose(log_probs, rows, length)
@@ -41,7 +42,7 @@ def walk(job: Job[S, Search], choose: Choice) -> list[list[Hypothesis]]:
         lengths[rows] = length + 1
         log_prob[rows] += log_probs.gather(1, tokens[:, None])[:, 0].double()
         state = step.state
-        going = tokens != stepper.end
+        going = (tokens != stepper.end) & (length + 1 < limits[rows])
         if not going.all():
             index = going.nonzero()[:, 0]
             if len(index) == 0:

@@ -12,7 +12,7 @@ from regard.errors import UserError
 from regard.metrics.text import check, sacrebleu_metric
 from regard.rng import Key
 
-RESAMPLED = ("bleu", "chrf")
+RESAMPLED = ("bleu", "bleu_tokenized", "chrf")
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ BLEU and chrF run from 0 to 100 and carry sacreBLEU's signature; shares and rate
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Sized
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -34,14 +34,14 @@ class Pronounced:
     phones: float
 
 
-def bleu(outputs: Sequence[str], references: Sequence[str], *, tokenized: bool = False) -> Scored:
-    """Corpus BLEU [Papineni+ 2002]; `tokenized` texts are split at their spaces and nowhere else."""
-    return _sacrebleu("bleu", outputs, references, tokenized)
+def bleu(outputs: Sequence[str], references: Sequence[str]) -> Scored:
+    """Corpus BLEU [Papineni+ 2002], with mteval's tokenisation (13a)."""
+    return _sacrebleu("bleu", outputs, references)
 
 
 def bleu_tokenized(outputs: Sequence[str], references: Sequence[str]) -> Scored:
-    """BLEU as papers report it on text that is tokenised already."""
-    return replace(bleu(outputs, references, tokenized=True), name="bleu_tokenized")
+    """BLEU as papers report it on text that is tokenised already: split at spaces and nowhere else."""
+    return _sacrebleu("bleu_tokenized", outputs, references)
 
 
 def chrf(outputs: Sequence[str], references: Sequence[str]) -> Scored:
@@ -113,8 +113,8 @@ def check(outputs: Sized, references: Sized, name: str = "outputs") -> None:
         raise UserError(f"no {name} to score; give at least one and its reference")
 
 
-def sacrebleu_metric(name: str, tokenized: bool = False) -> Metric:
-    """sacreBLEU's own object for "bleu" or "chrf"."""
+def sacrebleu_metric(name: str) -> Metric:
+    """sacreBLEU's own object for "bleu", "bleu_tokenized" or "chrf"."""
     try:
         from sacrebleu.metrics.bleu import BLEU  # here, because the base install does without it
         from sacrebleu.metrics.chrf import CHRF
@@ -122,12 +122,14 @@ def sacrebleu_metric(name: str, tokenized: bool = False) -> Metric:
         raise UserError(f'{name} needs sacrebleu, which is not installed; pip install "regard[train]"') from error
     if name == "chrf":
         return CHRF()
-    return BLEU(tokenize="none" if tokenized else "13a", force=True)  # force: no word about text that looks tokenised
+    return BLEU(
+        tokenize="none" if name == "bleu_tokenized" else "13a", force=True
+    )  # force: no word about text that looks tokenised
 
 
-def _sacrebleu(name: str, outputs: Sequence[str], references: Sequence[str], tokenized: bool = False) -> Scored:
+def _sacrebleu(name: str, outputs: Sequence[str], references: Sequence[str]) -> Scored:
     check(outputs, references)
-    metric = sacrebleu_metric(name, tokenized)
+    metric = sacrebleu_metric(name)
     score = metric.corpus_score(outputs, [references])
     return Scored(name, score.score, str(metric.get_signature()))
 

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from regard.attention.config import AttentionConfig, PositionConfig
 from regard.errors import UserError
 from regard.nn.config import Placement, RecurrentLayersConfig, StackConfig, check_rates
 
+DERIVED = {"derived": True}  # a setting that no recipe has: the tokenizer tells it
+
 
 @dataclass(frozen=True, kw_only=True)
 class Seq2seqConfig:
     """What every encoder-decoder has."""
 
-    source_vocabulary: int = 0
+    source_vocabulary: int = field(default=0, metadata=DERIVED)
     """Words, counted by the tokenizer; 0 while there is none."""
-    target_vocabulary: int = 0
+    target_vocabulary: int = field(default=0, metadata=DERIVED)
     tied: Literal["all", "output", "none"] = "none"
     """Word tables that are one: source, target and output; target and output; or none."""
     dropout: float = 0.0
     """Of embeddings and of each sub-layer's output."""
-    start: int = 1
+    start: int = field(default=1, metadata=DERIVED)
     """The token that precedes every output."""
-    end: int = 2
+    end: int = field(default=2, metadata=DERIVED)
     """The token that ends every output."""
 
     def __post_init__(self) -> None:

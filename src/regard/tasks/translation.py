@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from regard.attention.site import Site
-from regard.data.batches import plan
+from regard.data.batches import plan, waste
 from regard.data.store import Store
 from regard.data.tokenizer import END, PADDING, START, Tokenizer
 from regard.decode.config import Search
@@ -92,6 +92,11 @@ class Translation:
     def shape(self, name: Names) -> tuple[int, int, int]:
         return len(name), int(self.source_lengths[name].max()), int(self.target_lengths[name].max()) + 1
 
+    def padding(self, seed: int) -> list[float]:
+        """The share of padding in an epoch's batches, of sources and of targets."""
+        batches = self.batches(seed, 0)
+        return [waste(batches, lengths) for lengths in (self.source_lengths, self.target_lengths)]
+
     def describe(self, name: Names) -> str:
         return f"pairs {', '.join(str(i + 1) for i in sorted(name.tolist())[:5])} and {max(0, len(name) - 5)} more"
 
@@ -117,10 +122,12 @@ class Translation:
         if self.held is None:
             return {}
         outputs = self.translate(engine, self.held.sources, tick)
+        given = log_probs(model, self.held.sources, self.held.targets, self.batch_tokens)
+        tokens = sum(len(target) + 1 for target in self.held.targets)
         scores = {
             name: METRICS[name][0](outputs, self.held.references).value for name in dict.fromkeys((self.metric, "chrf"))
         }
-        return {**scores, "valid_loss": self._held_loss(model)}
+        return {**scores, "valid_loss": -float(given.sum()) / tokens}
 
     def translate(
         self, engine: Engine, sources: Sequence[Sequence[int]], tick: Callable[[int], None] | None = None
@@ -129,17 +136,21 @@ class Translation:
         found = engine.decode(sources, self.search, tick=tick)
         return [self.tokenizers.target.decode(hypotheses[0].tokens) for hypotheses in found]
 
-    def _held_loss(self, model: nn.Module) -> float:
-        """Nats per token, the end mark among them."""
-        assert self.held is not None
-        total = weight = 0.0
-        sizes = [np.array([len(x) for x in side]) for side in (self.held.sources, self.held.targets)]
-        for names in plan(sizes[0], sizes[1], self.batch_tokens, None):
-            source = _padded([np.array(self.held.sources[i]) for i in names])
-            target = _padded([np.array([START, *self.held.targets[i], END]) for i in names])
-            loss = self.loss(model, Pairs(source, target), None, None)
-            total, weight = total + float(loss.total), weight + loss.weight
-        return total / weight
+
+@torch.no_grad()
+def log_probs(
+    model: nn.Module, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], batch_tokens: int = 4096
+) -> NDArray[np.float64]:
+    """Of each target with its end mark, given its source; sources are as the model reads them."""
+    found = np.zeros(len(sources))
+    sizes = [np.array([len(x) for x in side]) for side in (sources, targets)]
+    for names in plan(sizes[0], sizes[1] + 1, batch_tokens, None):
+        tokens = _padded([np.array([START, *targets[i], END]) for i in names]).tokens
+        logits = model(_padded([np.array(sources[i]) for i in names]), tokens[:, :-1])
+        wanted = tokens[:, 1:]
+        lost = F.cross_entropy(logits.transpose(1, 2), wanted, ignore_index=PADDING, reduction="none")
+        found[names] = -lost.double().sum(1).numpy()
+    return found
 
 
 def _padded(rows: Sequence[NDArray[Any]]) -> Padded:

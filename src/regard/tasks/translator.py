@@ -6,6 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from regard.decode.config import Beam
 from regard.decode.ranking import Hypothesis
 from regard.engine.explain import Explanation, explain
@@ -13,7 +16,7 @@ from regard.engine.torch import TorchEngine
 from regard.errors import UserError
 from regard.shapes import Padded
 from regard.tasks.folder import load_model, load_tokenizers
-from regard.tasks.translation import Tokenizers
+from regard.tasks.translation import Tokenizers, log_probs
 
 
 class Translator:
@@ -33,6 +36,9 @@ class Translator:
         self.tokenizers: Tokenizers = load_tokenizers(folder)
         self.engine = TorchEngine(self.model, batch_size=batch_size)
         self.tag = tag
+        described = folder / "config.json"
+        self.name = f"{described.resolve()} {described.stat().st_mtime_ns}"
+        """Changes whenever the model does."""
 
     def translate(self, texts: Sequence[str], tick: Callable[[int], None] | None = None) -> list[list[Hypothesis]]:
         """For each text its hypotheses, best first; none for a blank one."""
@@ -42,6 +48,12 @@ class Translator:
         for i, hypotheses in zip(filled, self.engine.decode(sources, self.search, tick=tick), strict=True):
             results[i] = hypotheses
         return results
+
+    def score(self, texts: Sequence[str], targets: Sequence[str]) -> tuple[NDArray[np.float64], int]:
+        """The log-probability of each target with its end mark, given its text, and how many tokens that were."""
+        said = self.tokenizers.target.encode(targets)
+        found = log_probs(self.model, self.tokenizers.read(texts, self.tag), said)
+        return found, sum(len(ids) + 1 for ids in said)
 
     def parts(self, text: str) -> list[str]:
         """A text that is longer than what the model was trained on, in parts that are not; else the text alone."""

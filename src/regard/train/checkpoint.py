@@ -99,6 +99,14 @@ def newest(folder: Path) -> tuple[Path | None, list[str]]:
     return None, passed
 
 
+@torch.no_grad()
+def fill_with_mean(model: nn.Module, checkpoints: list[Path]) -> None:
+    """Give a model the mean of the weights in some checkpoints."""
+    stored = [load_file(checkpoint / "model.safetensors") for checkpoint in checkpoints]
+    for name, parameter in model.named_parameters():
+        parameter.copy_(torch.stack([weights[name] for weights in stored]).mean(0))
+
+
 def _plain(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
 

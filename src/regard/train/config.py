@@ -35,13 +35,12 @@ class TrainConfig:
     """Largest norm of the gradient; 0 leaves it as it is."""
     label_smoothing: float = 0.1
     average: float = 0.0
-    """Decay of an exponential average of the weights, which is then what is evaluated and kept; 0 for none."""
+    """Below 1, the decay of an exponential average of the weights, which is then what is evaluated and kept; from 2 on,
+    how many of the last checkpoints are averaged and evaluated at the end; 0 for none."""
     evaluations: int = 20
-    """Times that the model is evaluated, evenly over the run, the last at its end."""
+    """Times that the model is evaluated at most, evenly over the run, the last at its end; minutes may allow fewer."""
     checkpoints: int = 20
     """Times that the state of training is saved, evenly over the run."""
-    keep: int = 2
-    """Checkpoints that stay."""
     patience: int | None = None
     """Evaluations without a better one until training stops."""
     metric: str = "bleu"
@@ -49,10 +48,14 @@ class TrainConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_rates(label_smoothing=self.label_smoothing, average=self.average)
+        check_rates(label_smoothing=self.label_smoothing, average=self.average if self.average < 2 else 0.0)
+        if self.average >= 2 and (self.average > self.checkpoints or self.average % 1):
+            raise UserError(
+                f"average {self.average:g} of {self.checkpoints} checkpoints; give 2 to that many, or a decay below 1"
+            )
         if (self.steps is None) == (self.minutes is None):
             raise UserError(f"steps {self.steps} and minutes {self.minutes}; give one of the two")
-        for name in ("steps", "minutes", "batch_tokens", "accumulate", "lr", "evaluations", "checkpoints", "keep"):
+        for name in ("steps", "minutes", "batch_tokens", "accumulate", "lr", "evaluations", "checkpoints"):
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise UserError(f"{name} {value} must be above 0")
@@ -70,7 +73,7 @@ class Recipe:
     data: DataConfig
     model: TransformerConfig | RecurrentConfig = replace(transformer_tiny(0, 0), tied="all", dropout=0.15)
     train: TrainConfig
-    search: Beam = Beam()
+    search: Beam = Beam(max_ratio=3.0)
     """How outputs are found, in validation and afterwards."""
 
     def __post_init__(self) -> None:
@@ -78,6 +81,8 @@ class Recipe:
             raise UserError(
                 f"a recipe of version {self.version}; this Regard reads version 1, so use the one that wrote it"
             )
+        if self.train.average >= 2 and not self.data.valid:
+            raise UserError("train.average of checkpoints needs data.valid, to see whether the mean is better")
         if self.model.tied == "all" and not self.data.tokenizer.joint:
             raise UserError(
                 "model.tied: all needs one vocabulary; set data.tokenizer.joint: true, or model.tied: output"

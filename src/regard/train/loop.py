@@ -24,7 +24,7 @@ from regard.files import append
 from regard.progress import Progress
 from regard.rng import Key
 from regard.tasks.task import Task
-from regard.train.checkpoint import TrainState, Weights, newest
+from regard.train.checkpoint import TrainState, Weights, fill_with_mean, newest, steps_in
 from regard.train.config import TrainConfig
 from regard.train.plan import Plan
 from regard.train.schedule import rate
@@ -50,10 +50,13 @@ class Trainer:
         *,
         engine: Callable[[nn.Module], Engine],
         keep_best: Callable[[nn.Module, dict[str, float]], None],
+        report: Callable[[dict[str, float], int], None] | None = None,
     ) -> None:
         self.task, self.config, self.folder = task, config, folder
-        self.engine, self.keep_best = engine, keep_best
-        self.weights = Weights(model, self.optimizer_of(model), copy.deepcopy(model) if config.average else None)
+        self.engine, self.keep_best, self.report = engine, keep_best, report
+        self.weights = Weights(
+            model, self.optimizer_of(model), copy.deepcopy(model) if 0 < config.average < 1 else None
+        )
         self.checkpoints = folder / "checkpoints"
         self.log = folder / "metrics.jsonl"
         self.state = TrainState()
@@ -76,7 +79,7 @@ class Trainer:
 
     def run(self, plan: Plan) -> TrainState:
         """To the plan's last step, or until patience ends."""
-        evaluate_at = _marks(plan.steps, self.config.evaluations)
+        evaluate_at = _marks(plan.steps, plan.evaluations)
         save_at = _marks(plan.steps, self.config.checkpoints)
         with _signals() as asked, Progress(plan.steps, "train") as bar:
             bar.update(self.state.step)
@@ -97,11 +100,16 @@ class Trainer:
                 )
                 bar.update(step, loss=f"{loss[0]:.3f}", speed=f"{loss[1] / spent:,.0f} tokens/s")
                 if step in evaluate_at:
-                    bar.line(self._evaluate(loss[0]))
+                    bar.line(self._evaluate(self.weights.average or self.weights.model, {"train_loss": loss[0]}))
                 if step in save_at or asked:
-                    self.weights.save(self.checkpoints, self.state, self.config.keep)
+                    self.weights.save(self.checkpoints, self.state, max(2, int(self.config.average)))
                 if asked:
                     raise InterruptedTrainingError(asked[0], step)
+            if self.config.average >= 2:
+                last = steps_in(self.checkpoints)[-int(self.config.average) :]
+                mean = copy.deepcopy(self.weights.model)
+                fill_with_mean(mean, last)
+                bar.line(f"mean of the last {len(last)} checkpoints: {self._evaluate(mean, {'averaged': len(last)})}")
         return self.state
 
     def update(
@@ -148,10 +156,9 @@ class Trainer:
         follower: list[Tensor] = list(self.weights.average.parameters())
         torch._foreach_lerp_(follower, list(self.weights.model.parameters()), 1 - decay)
 
-    def _evaluate(self, loss: float) -> str:
+    def _evaluate(self, model: nn.Module, known: dict[str, float]) -> str:
         began = time.perf_counter()
-        model = self.weights.average or self.weights.model
-        metrics = {"train_loss": loss, **self.task.evaluate(model, self.engine(model))}
+        metrics = {**known, **self.task.evaluate(model, self.engine(model))}
         name, direction = self.task.primary
         value = metrics[name]
         better = self.state.best is None or (
@@ -166,6 +173,8 @@ class Trainer:
         entry = {"step": state.step, "seconds": round(state.seconds, 1), "tokens": state.tokens, **metrics}
         line = json.dumps(entry).encode() + b"\n"
         append(self.log, line)
+        if self.report is not None:
+            self.report(metrics, state.step)
         self.state = replace(state, logged=state.logged + len(line))
         shown = " · ".join(f"{key} {number:.3f}" for key, number in metrics.items())
         return f"step {state.step} · {shown}{' · best so far' if better else ''}"

@@ -32,7 +32,8 @@ FUSED = {
     ),
 }
 TRIALS = 20
-RESERVE = 0.12  # of the minutes, for evaluations and checkpoints
+RESERVE = 0.03  # of the minutes, for checkpoints and whatever else the machine does
+EVALUATING = 0.15  # of the minutes at most, if more than one evaluation is to fit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +41,7 @@ class Plan:
     """Exactness is promised per plan: the same machine kind, torch, threads and steps."""
 
     steps: int
+    evaluations: int
     threads: int
     torch: str
     machine: str
@@ -65,27 +67,46 @@ def terms(shape: tuple[int, int, int]) -> list[float]:
     return [b * s, b * t, b * s * s, b * t * t, b * s * t]
 
 
-def make_plan(task: Task, model: nn.Module, config: TrainConfig, update: Callable[[nn.Module, int], None]) -> Plan:
+def make_plan(
+    task: Task,
+    model: nn.Module,
+    config: TrainConfig,
+    update: Callable[[nn.Module, int], None],
+    evaluate: Callable[[nn.Module], object],
+) -> Plan:
     """Tries the largest batch, counts its work, and times throw-away updates of a copy if a budget is to be met."""
     probe = copy.deepcopy(model)
     try_largest(task, probe)
-    steps = config.steps
+    steps, evaluations = config.steps, config.evaluations
     if steps is None:
         assert config.minutes is not None
         update(probe, 0)
-        began = time.perf_counter()
-        for trial in range(TRIALS):
-            update(probe, trial)
-        seconds = (time.perf_counter() - began) / TRIALS
-        steps = max(1, int(config.minutes * 60 * (1 - RESERVE) / seconds))
+
+        def updates() -> None:
+            for trial in range(TRIALS):
+                update(probe, trial)
+
+        an_update = _seconds(updates) / TRIALS
+        # Of a model that cannot end its sentences yet: more than most will take.
+        an_evaluation = _seconds(lambda: evaluate(probe))
+        budget = config.minutes * 60 * (1 - RESERVE)
+        evaluations = max(1, min(evaluations, int(budget * EVALUATING / an_evaluation)))
+        steps = max(1, int((budget - evaluations * an_evaluation) / an_update))
     return Plan(
         steps=steps,
+        evaluations=min(steps, evaluations),
         threads=torch.get_num_threads(),
         torch=str(torch.__version__),
         machine=platform.machine() + " " + torch.backends.cpu.get_cpu_capability(),
         parameters=sum(p.numel() for p in model.parameters()),
         flops=tuple(count_flops(task, probe)),
     )
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
 
 
 def try_largest(task: Task, model: nn.Module) -> None:

@@ -1,0 +1,73 @@
+"""`regard evaluate`: scores that can be trusted, and compared."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from regard.cli.run import input_chunks
+from regard.errors import UserError
+from regard.files import write
+from regard.metrics.significance import paired_bootstrap
+from regard.metrics.text import METRICS
+from regard.progress import Progress
+from regard.tasks.translator import Translator
+
+
+def evaluate_files(
+    model: Translator,
+    source: Path,
+    target: Path,
+    tokenized: bool,
+    against: Path | None,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    sources, references, *others = _aligned([source, target, *([] if against is None else [against])])
+    with Progress(len(sources), "translate") as progress:
+        found = model.translate(sources, progress.update)
+    outputs = [model.text(hypotheses[0]) if hypotheses else "" for hypotheses in found]
+    if output is not None:
+        write(output, "".join(f"{line}\n" for line in outputs).encode())
+    names = ["bleu_tokenized" if tokenized else "bleu", "chrf", "exact_match"]
+    scores = [METRICS[name][0](outputs, references) for name in names]
+    compared = {name: paired_bootstrap(other, outputs, references, name) for other in others for name in names[:2]}
+    if as_json:
+        described = {s.name: {"value": s.value, "signature": s.signature} for s in scores}
+        told = {f"{name}_against": asdict(c) for name, c in compared.items()}
+        print(json.dumps({"sentences": len(sources), **described, **told}))
+        return
+    for s in scores:
+        print(f"{s.name:14} {s.value:6.2f}   {s.signature or ''}".rstrip())
+    for name, c in compared.items():
+        print(
+            f"{name:14} {c.difference:+6.2f}   against {against} with {c.first:.2f}; "
+            f"95 % from {c.low:+.2f} to {c.high:+.2f}, p = {c.p_value:.3f} (paired bootstrap, 1,000 samples)"
+        )
+
+
+def score_files(model: Translator, source: Path, target: Path, output: Path | None, as_json: bool) -> None:
+    sources, targets = _aligned([source, target])
+    found, tokens = model.score(sources, targets)
+    if output is not None:
+        write(output, "".join(f"{log_prob:.6f}\n" for log_prob in found).encode())
+    each = -float(found.sum()) / tokens
+    told = {"sentences": len(sources), "tokens": tokens, "nats_per_token": each, "perplexity": float(np.exp(each))}
+    print(json.dumps(told) if as_json else "\n".join(f"{name:14} {value:10,.4g}" for name, value in told.items()))
+
+
+def _aligned(paths: Sequence[Path]) -> list[list[str]]:
+    read = [[text for chunk in input_chunks([path]) for text in chunk] for path in paths]
+    first = read[0]
+    for path, texts in zip(paths, read, strict=True):
+        if len(texts) != len(first):
+            raise UserError(
+                f"{paths[0]} has {len(first)} lines and {path} {len(texts)}; line n of one belongs to n of all"
+            )
+    if not first:
+        raise UserError(f"{paths[0]}: the file is empty; give one with a sentence on each line")
+    return read
