@@ -271,6 +271,7 @@ def test_a_live_pipe_is_answered_line_by_line(model: Path) -> None:
         assert process.stdout.read() == b""
 
 
+@torch.no_grad()
 def test_targets_are_scored_as_the_model_sees_them(model: Path, tmp_path: Path) -> None:
     from regard.shapes import Padded
     from regard.tasks.translator import Translator

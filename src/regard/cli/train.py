@@ -93,7 +93,7 @@ def train(recipe: Recipe, out: Path, start: Path | None = None, tensorboard: boo
         metric=settings.metric,
     )
     padding = " and ".join(f"{share:.1%}" for share in task.padding(settings.seed))
-    say(f"training on {left}; padding: {padding} of source and target batches")
+    say(f"training on {len(store):,} pairs; " + (f"{left}; " if left else "") + f"padding: {padding} of the batches")
     model = build(with_vocabulary(recipe.model, tokenizers), settings.seed)
     if start is not None:
         _take_weights(start, model)

@@ -10,6 +10,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import count, zip_longest
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, NoReturn, cast
@@ -58,11 +59,7 @@ def lines(path: Path, *, strict: bool) -> Iterator[str]:
 
 def pairs(config: PairsConfig) -> Iterator[Pair]:
     """The pairs that a recipe names, in order; a side may be blank."""
-    if config.corpus is not None:
-        parts = re.fullmatch(r"([^/]+)/([^/-]+)-([^/-]+)/([^/]+)", config.corpus)
-        if parts is None:
-            raise UserError(f"corpus {config.corpus!r}; write name/source-target/split, as multi30k-tok/en-de/train")
-        config = replace(named(*parts.groups()), tag=config.tag)
+    config = _located(config)
     if config.pairs is not None:
         path = Path(config.pairs)
         read = _columns if config.pairs.removesuffix(".gz").endswith(".tsv") else _object
@@ -79,6 +76,27 @@ def pairs(config: PairsConfig) -> Iterator[Pair]:
         yield Pair(source, target, config.tag, number)
     if number == 0:
         raise UserError(f"{path}: the file is empty; give one with a sentence on each line")
+
+
+def count_lines(config: PairsConfig) -> int:
+    """How many pairs there are, without reading them: the line ends of the file, or of the source."""
+    config = _located(config)
+    path = Path(config.pairs or config.source or "")
+    try:
+        with _open(path) as file:
+            return sum(block.count(b"\n") for block in iter(partial(file.read, 1 << 20), b""))
+    except (OSError, EOFError, zlib.error):
+        return 0  # reading it will say what is wrong
+
+
+def _located(config: PairsConfig) -> PairsConfig:
+    """With files in the place of a corpus's name."""
+    if config.corpus is None:
+        return config
+    parts = re.fullmatch(r"([^/]+)/([^/-]+)-([^/-]+)/([^/]+)", config.corpus)
+    if parts is None:
+        raise UserError(f"corpus {config.corpus!r}; write name/source-target/split, as multi30k-tok/en-de/train")
+    return replace(named(*parts.groups()), tag=config.tag)
 
 
 def named(name: str, source: str, target: str, split: str) -> PairsConfig:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 
-from regard.data.config import DataConfig, PairsConfig
+from regard.data.config import DataConfig
 from regard.data.store import Store, build
-from regard.data.text import Pair, pairs
+from regard.data.text import Pair, count_lines, pairs
 from regard.data.tokenizer import Tokenizer
-from regard.errors import UserError
+from regard.progress import Progress
 from regard.tasks.folder import load_tokenizers, save_tokenizers
 from regard.tasks.translation import Held, Tokenizers
 
 CHUNK = 4096  # pairs encoded at once
+WHILE = 100_000  # pairs
+SAMPLE = 2_000_000  # pairs that tokenizers learn from at most, evenly over the corpus
 
 
 @dataclass
@@ -24,10 +27,9 @@ class Left:
 
     empty: int = 0
     long: int = 0
-    kept: int = 0
 
     def __str__(self) -> str:
-        return f"{self.kept:,} pairs; left out: {self.empty:,} with an empty side, {self.long:,} too long"
+        return f"left out: {self.empty:,} with an empty side, {self.long:,} too long"
 
 
 def tokenizers_for(config: DataConfig, folder: Path) -> Tokenizers:
@@ -36,11 +38,14 @@ def tokenizers_for(config: DataConfig, folder: Path) -> Tokenizers:
         return load_tokenizers(folder)
     tags = sorted({pair.tag for pair in config.train if pair.tag})
 
-    def side(which: str) -> Iterator[str]:
-        return (getattr(pair, which) for corpus in config.train for pair in pairs(corpus))
+    def side(*which: str) -> Iterator[str]:
+        every = -(-max(1, sum(map(count_lines, config.train))) // SAMPLE)
+        for i, pair in enumerate(_all_pairs(config, "learn words")):
+            if i % every == 0:
+                yield from (getattr(pair, name) for name in which)
 
     if config.tokenizer.joint:
-        joint = Tokenizer.train(_both(config.train), config.tokenizer, tags)
+        joint = Tokenizer.train(side("source", "target"), config.tokenizer, tags)
         trained = Tokenizers(joint, joint)
     else:
         trained = Tokenizers(
@@ -50,18 +55,14 @@ def tokenizers_for(config: DataConfig, folder: Path) -> Tokenizers:
     return trained
 
 
-def store_for(config: DataConfig, tokenizers: Tokenizers, folder: Path) -> tuple[Store, Left]:
-    """The training pairs as ids, memory-mapped; made once."""
-    left = Left()
-    place = folder / "store"
+def store_for(config: DataConfig, tokenizers: Tokenizers, folder: Path) -> tuple[Store, Left | None]:
+    """The training pairs as ids, memory-mapped; made once, when it can be told what was left out."""
+    place, left = folder / "store", None
     if not place.exists():
+        left = Left()
         vocabulary = max(tokenizers.source.vocabulary, tokenizers.target.vocabulary)
         build(place, _rows(config, tokenizers, left), vocabulary=vocabulary)
-    store = Store.open(place)
-    left.kept = len(store)
-    if not len(store):
-        raise UserError(f"no pair is left to train on ({left}); raise data.max_length, or look at the files")
-    return store, left
+    return Store.open(place), left
 
 
 def held_out(config: DataConfig, tokenizers: Tokenizers) -> Held | None:
@@ -80,11 +81,11 @@ def held_out(config: DataConfig, tokenizers: Tokenizers) -> Held | None:
 
 
 def _rows(config: DataConfig, tokenizers: Tokenizers, left: Left) -> Iterator[tuple[list[int], list[int]]]:
-    for corpus in config.train:
-        for chunk in _chunks(pairs(corpus)):
+    for tag, members in groupby(_all_pairs(config, "encode"), key=lambda pair: pair.tag):
+        for chunk in _chunks(members):
             full = [pair for pair in chunk if pair.source.strip() and pair.target.strip()]
             left.empty += len(chunk) - len(full)
-            sources = tokenizers.read([pair.source for pair in full], corpus.tag)
+            sources = tokenizers.read([pair.source for pair in full], tag)
             targets = tokenizers.target.encode([pair.target for pair in full])
             for source, target in zip(sources, targets, strict=True):
                 if max(len(source), len(target) + 1) > config.max_length:
@@ -93,11 +94,14 @@ def _rows(config: DataConfig, tokenizers: Tokenizers, left: Left) -> Iterator[tu
                     yield source, target
 
 
-def _both(corpora: Iterable[PairsConfig]) -> Iterator[str]:
-    for corpus in corpora:
-        for pair in pairs(corpus):
-            yield pair.source
-            yield pair.target
+def _all_pairs(config: DataConfig, what: str) -> Iterator[Pair]:
+    """The training pairs, with a bar where there are so many that it takes a while."""
+    total = sum(map(count_lines, config.train))
+    with Progress(total, what) if total > WHILE else nullcontext() as progress:
+        for i, pair in enumerate(chain.from_iterable(map(pairs, config.train))):
+            if progress is not None and i % CHUNK == 0:
+                progress.update(i)
+            yield pair
 
 
 def _chunks(stream: Iterator[Pair]) -> Iterator[list[Pair]]:
