@@ -2,7 +2,7 @@
 
     python -m bench.resume [SITTINGS]      (default 20; a few minutes)
 
-Each sitting starts `regard train` in one folder and stops it after a random time: by kill -9, every fifth time by Ctrl-C
+Each sitting starts `regard train` in one folder and stops it after a random time: by kill -9, every fifth time Ctrl-C
 or SIGTERM. A third of the kills wait for a checkpoint that is just being written. Plain, then with accumulation and an
 average of the weights.
 """

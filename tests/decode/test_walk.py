@@ -1,9 +1,12 @@
+from dataclasses import replace
+
 import pytest
 import torch
 from tests.contracts.family import CONFIGS, SOURCES, a_source
 from tests.contracts.test_search import Table
 
-from regard.decode.config import Beam, Greedy, Sample
+from regard.decode.config import Beam, Greedy, Sample, Search
+from regard.decode.filters import Forbid
 from regard.decode.search import decode
 from regard.decode.walk import truncate
 from regard.errors import UserError
@@ -79,3 +82,19 @@ def test_prefixes_are_read_before_the_first_word() -> None:
 def test_searches_that_make_no_sense_are_refused(make: object, message: str) -> None:
     with pytest.raises(UserError, match=message):
         make()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("search", [Greedy(max_length=15), Sample(max_length=15), Beam(size=3, max_length=15)])
+def test_an_output_may_be_as_long_as_its_own_source_allows(search: Search) -> None:
+    """Outputs that never end by themselves stop at 2 tokens for each of the source and 10, or at max_length, and are
+    what a search of one sentence with that limit finds."""
+    model, sources = Table(4, 6), [[0], [1, 1], [2, 2, 2], [3]]
+    filters = [Forbid([model.end])]
+    found = decode(model, Padded.of(sources), replace(search, max_ratio=2.0), filters=filters)
+    assert [len(best[0].tokens) for best in found] == [12, 14, 15, 12]
+    for i, source in enumerate(sources):
+        alone = replace(search, max_length=min(15, 2 * len(source) + 10))
+        ((best,),) = decode(model, Padded.of([source]), alone, filters=filters, sentences=[i])
+        assert best.tokens == found[i][0].tokens
+    with pytest.raises(UserError, match="max_ratio nan"):
+        replace(search, max_ratio=float("nan"))

@@ -1,6 +1,7 @@
 """The paired bootstrap against sacreBLEU's own test, which draws other samples."""
 
 import random
+from functools import partial
 
 import pytest
 from sacrebleu.metrics import BLEU, CHRF
@@ -9,7 +10,7 @@ from sacrebleu.significance import PairedTest
 from regard.errors import UserError
 from regard.metrics.significance import RESAMPLED, paired_bootstrap
 
-SACREBLEU = {"bleu": BLEU, "chrf": CHRF}
+SACREBLEU = {"bleu": BLEU, "bleu_tokenized": partial(BLEU, tokenize="none", force=True), "chrf": CHRF}
 
 
 def corpus(damage: float, seed: int, size: int = 80) -> tuple[list[str], list[str]]:
@@ -74,7 +75,7 @@ def test_what_cannot_be_compared_is_refused() -> None:
         paired_bootstrap(["a"], ["a", "b"], ["a"])
     with pytest.raises(UserError, match="no outputs of the first system"):
         paired_bootstrap([], [], [])
-    with pytest.raises(UserError, match="'exact_match'; use one of bleu, chrf"):
+    with pytest.raises(UserError, match="'exact_match'; use one of bleu, bleu_tokenized, chrf"):
         paired_bootstrap(["a"], ["a"], ["a"], "exact_match")
     with pytest.raises(UserError, match="0 samples"):
         paired_bootstrap(["a"], ["a"], ["a"], samples=0)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, NoReturn, cast
 
 from regard.data.config import PairsConfig
+from regard.data.made import MADE
 from regard.errors import UserError
 
 LONGEST = 1 << 20  # bytes in a line; a longer one is no sentence
@@ -60,12 +61,14 @@ def lines(path: Path, *, strict: bool) -> Iterator[str]:
 def pairs(config: PairsConfig) -> Iterator[Pair]:
     """The pairs that a recipe names, in order; a side may be blank."""
     config = _located(config)
-    if config.pairs is not None:
+    both: Iterator[tuple[str, str]]
+    if config.corpus is not None:
+        name, split = config.corpus.split("/")
+        path, both = Path(config.corpus), MADE[name](split)
+    elif config.pairs is not None:
         path = Path(config.pairs)
         read = _columns if config.pairs.removesuffix(".gz").endswith(".tsv") else _object
-        both: Iterator[tuple[str, str]] = (
-            read(line, path, number) for number, line in enumerate(lines(path, strict=True), 1)
-        )
+        both = (read(line, path, number) for number, line in enumerate(lines(path, strict=True), 1))
     else:
         assert config.source is not None
         assert config.target is not None
@@ -81,6 +84,8 @@ def pairs(config: PairsConfig) -> Iterator[Pair]:
 def count_lines(config: PairsConfig) -> int:
     """How many pairs there are, without reading them: the line ends of the file, or of the source."""
     config = _located(config)
+    if config.corpus is not None:
+        return 0  # made in no time
     path = Path(config.pairs or config.source or "")
     try:
         with _open(path) as file:
@@ -90,12 +95,14 @@ def count_lines(config: PairsConfig) -> int:
 
 
 def _located(config: PairsConfig) -> PairsConfig:
-    """With files in the place of a corpus's name."""
-    if config.corpus is None:
+    """With files in the place of a corpus's name, if it is kept in files."""
+    if config.corpus is None or re.fullmatch(rf"({'|'.join(MADE)})/[^/]+", config.corpus):
         return config
     parts = re.fullmatch(r"([^/]+)/([^/-]+)-([^/-]+)/([^/]+)", config.corpus)
     if parts is None:
-        raise UserError(f"corpus {config.corpus!r}; write name/source-target/split, as multi30k-tok/en-de/train")
+        raise UserError(
+            f"corpus {config.corpus!r}; write name/source-target/split, as multi30k-tok/en-de/train, or copy/train"
+        )
     return replace(named(*parts.groups()), tag=config.tag)
 
 
@@ -103,7 +110,7 @@ def named(name: str, source: str, target: str, split: str) -> PairsConfig:
     """A corpus that is kept below the folder REGARD_DATA; source and target are languages such as en."""
     if name not in CORPORA:
         near = difflib.get_close_matches(name, CORPORA, n=1, cutoff=0)
-        raise UserError(f"no corpus is called {name!r}; did you mean {near[0]}? Known: {', '.join(CORPORA)}")
+        raise UserError(f"no corpus is called {name!r}; did you mean {near[0]}? Known: {', '.join([*CORPORA, *MADE])}")
     if split not in SPLITS:
         raise UserError(f"{name} has no split {split!r}; use {', '.join(SPLITS)}")
     home = os.environ.get(HOME)
