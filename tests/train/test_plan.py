@@ -1,8 +1,19 @@
+from pathlib import Path
+
 import pytest
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
+from regard import recipe as recipes
+from regard.decode.config import Beam
+from regard.models.build import build
+from regard.models.config import RecurrentConfig
+from regard.tasks.folder import with_vocabulary
+from regard.tasks.prepare import store_for, tokenizers_for
+from regard.tasks.translation import Translation
 from regard.train import plan
-from regard.train.config import TrainConfig
+from regard.train.config import Recipe, TrainConfig
+from tests.train.toy import write_recipe
 
 
 @pytest.mark.parametrize(
@@ -19,8 +30,27 @@ def test_minutes_hold_updates_and_evaluations(
     took = iter([plan.TRIALS * 0.1, evaluation])
     monkeypatch.setattr(plan, "_seconds", lambda work: next(took))
     monkeypatch.setattr(plan, "try_largest", lambda task, model: None)
-    monkeypatch.setattr(plan, "count_flops", lambda task, model: [0.0] * 5)
+    monkeypatch.setattr(plan, "count_flops", lambda task, model: [0.0] * 8)
     config = TrainConfig(minutes=minutes)
     made = plan.make_plan(None, nn.Linear(2, 3), config, lambda model, step: None, lambda model: None)  # type: ignore[arg-type]
     assert (made.evaluations, made.steps) == (evaluations, steps)
     assert made.parameters == 9
+
+
+@pytest.mark.parametrize("kind", ["transformer", "recurrent"])
+def test_the_work_of_all_batches_follows_from_that_of_a_few(kind: str, tmp_path: Path) -> None:
+    """Against PyTorch's counter on every batch of an epoch; the recurrent encoder skips padding, attention does not."""
+    recipe = recipes.read(Recipe, write_recipe(tmp_path))
+    tokenizers = tokenizers_for(recipe.data, tmp_path)
+    store, _ = store_for(recipe.data, tokenizers, tmp_path)
+    task = Translation(tokenizers, store, None, batch_tokens=40, search=Beam())
+    config = recipe.model if kind == "transformer" else RecurrentConfig(embedding=16, width=12, tied="all")
+    model = build(with_vocabulary(config, tokenizers))
+    coefficients = plan.count_flops(task, model)
+    told = counted = 0.0
+    for name in task.batches(0, 0):
+        with FlopCounterMode(display=False, custom_mapping=plan.FUSED) as counter, plan._plain_products():
+            task.loss(model, task.load(name), None, None).total.backward()
+        counted += counter.get_total_flops()
+        told += sum(a * b for a, b in zip(coefficients, plan.terms(task.shape(name)), strict=True))
+    assert told == pytest.approx(counted, rel=1e-6)

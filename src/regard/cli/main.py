@@ -22,6 +22,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # half of the time that help takes
 )
 
 Folder = Annotated[Path, typer.Argument(help="Folder of a trained model.", show_default=False)]
@@ -50,7 +51,7 @@ def train(
     tensorboard: Annotated[bool, typer.Option(help="Also log for TensorBoard, in the folder.")] = False,
     threads: Threads = None,
 ) -> None:
-    """Train a model; run again with the same words to go on where it stopped."""
+    """Train a model; the same command again goes on where it stopped."""
     from regard.cli.train import run
 
     files = recipe, source, target, valid_source, valid_target, out
@@ -97,7 +98,7 @@ def evaluate(
     as_json: Json = False,
     threads: Threads = None,
 ) -> None:
-    """Score a model on held-out text, with the signatures that make scores comparable."""
+    """Score a model on held-out text, or given targets by a model."""
     from regard.cli.evaluate import evaluate_files, score_files
 
     if score and (beam is not None or tokenized or against is not None):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from torch import Tensor, nn
 
@@ -21,6 +21,16 @@ class Loss:
     total: Tensor
     weight: float
     carry: Any = None
+
+
+class Shape(NamedTuple):
+    """Rows of a batch, its source and target steps, and the tokens among them that are no padding."""
+
+    rows: int
+    source: int
+    target: int
+    source_tokens: int
+    target_tokens: int
 
 
 class Task(Protocol):
@@ -47,8 +57,8 @@ class Task(Protocol):
         """Where a batch comes from, for messages."""
         ...
 
-    def shape(self, name: Any) -> tuple[int, int, int]:
-        """Rows, source steps and target steps of a batch."""
+    def shape(self, name: Any) -> Shape:
+        """How large a batch is."""
         ...
 
     def loss(self, model: nn.Module, batch: Any, carry: Any, key: Key | None) -> Loss:

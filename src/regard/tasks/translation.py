@@ -22,7 +22,7 @@ from regard.errors import UserError
 from regard.metrics.text import METRICS
 from regard.rng import Key
 from regard.shapes import Padded
-from regard.tasks.task import Direction, Loss
+from regard.tasks.task import Direction, Loss, Shape
 
 Names = NDArray[np.int64]
 
@@ -87,10 +87,11 @@ class Translation:
 
     def largest(self) -> Names:
         batches = plan(self.source_lengths, self.target_lengths, self.batch_tokens, None)
-        return max(batches, key=lambda names: sum(n * self.shape(names)[0] for n in self.shape(names)[1:]))
+        return max(batches, key=lambda names: self.shape(names).rows * sum(self.shape(names)[1:3]))
 
-    def shape(self, name: Names) -> tuple[int, int, int]:
-        return len(name), int(self.source_lengths[name].max()), int(self.target_lengths[name].max()) + 1
+    def shape(self, name: Names) -> Shape:
+        source, target = self.source_lengths[name], self.target_lengths[name] + 1
+        return Shape(len(name), int(source.max()), int(target.max()), int(source.sum()), int(target.sum()))
 
     def padding(self, seed: int) -> list[float]:
         """The share of padding in an epoch's batches, of sources and of targets."""

@@ -20,7 +20,7 @@ from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, 
 from regard.errors import UserError
 from regard.files import write
 from regard.rng import Key
-from regard.tasks.task import Task
+from regard.tasks.task import Shape, Task
 from regard.train.config import TrainConfig
 
 # PyTorch's counter knows the fused kernels of GPUs only.
@@ -57,14 +57,14 @@ class Plan:
         stored = json.loads(path.read_bytes())
         return Plan(**{**stored, "flops": tuple(stored["flops"])})
 
-    def cost(self, shape: tuple[int, int, int]) -> float:
+    def cost(self, shape: Shape) -> float:
         return float(np.dot(self.flops, terms(shape)))
 
 
-def terms(shape: tuple[int, int, int]) -> list[float]:
+def terms(shape: Shape) -> list[float]:
     """What matrix products of an encoder-decoder can depend on, for B rows, S source and T target steps."""
-    b, s, t = shape
-    return [b * s, b * t, b * s * s, b * t * t, b * s * t]
+    b, s, t, *tokens = shape
+    return [b, b * s, b * t, b * s * s, b * t * t, b * s * t, *tokens]
 
 
 def make_plan(
@@ -117,7 +117,7 @@ def try_largest(task: Task, model: nn.Module) -> None:
     except (MemoryError, RuntimeError) as error:
         if "memory" not in str(error):
             raise
-        rows, source, target = task.shape(name)
+        rows, source, target, *_ = task.shape(name)
         raise UserError(
             f"the largest batch ({rows} pairs of up to {source} and {target} tokens) does not fit in memory; "
             "lower train.batch_tokens or data.max_length"
@@ -125,9 +125,9 @@ def try_largest(task: Task, model: nn.Module) -> None:
 
 
 def count_flops(task: Task, model: nn.Module) -> list[float]:
-    """Coefficients of `terms`, from counted batches; the fit is exact, as matrix products are polynomials of shape."""
+    """Coefficients of `terms`, from counted batches: matrix products are polynomials of a batch's shape."""
     names = sorted(task.batches(0, 0), key=task.shape)
-    chosen = [names[i * (len(names) - 1) // 11] for i in range(12)]
+    chosen = [names[i * (len(names) - 1) // 15] for i in range(16)]
     counted, rows = [], []
     for name in chosen:
         with FlopCounterMode(display=False, custom_mapping=FUSED) as counter, _plain_products():
