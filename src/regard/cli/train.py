@@ -126,7 +126,7 @@ def _plan(task: Translation, model: nn.Module, trainer: Trainer, recipe: Recipe,
         if plan.torch != torch.__version__:
             say(f"planned with torch {plan.torch}, now {torch.__version__}: results may differ in their last digits")
         return plan
-    say("trying the largest batch and timing a few steps")
+    say("trying the largest batch; timing a few steps and an evaluation")
     optimizers: dict[int, torch.optim.Optimizer] = {}
 
     def update(probe: nn.Module, step: int) -> None:
