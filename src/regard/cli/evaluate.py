@@ -33,7 +33,7 @@ def evaluate_files(
     outputs = [model.text(hypotheses[0]) if hypotheses else "" for hypotheses in found]
     if output is not None:
         write(output, "".join(f"{line}\n" for line in outputs).encode())
-    names = ["bleu_tokenized" if tokenized else "bleu", "chrf", "exact_match"]
+    names = ["bleu_tokenized" if tokenized else "bleu", "chrf", "exact_match", "word_error_rate"]
     scores = [METRICS[name][0](outputs, references) for name in names]
     compared = {name: paired_bootstrap(other, outputs, references, name) for other in others for name in names[:2]}
     if as_json:
@@ -42,10 +42,10 @@ def evaluate_files(
         print(json.dumps({"sentences": len(sources), **described, **told}))
         return
     for s in scores:
-        print(f"{s.name:14} {s.value:6.2f}   {s.signature or ''}".rstrip())
+        print(f"{s.name:15} {s.value:6.2f}   {s.signature or ''}".rstrip())
     for name, c in compared.items():
         print(
-            f"{name:14} {c.difference:+6.2f}   against {against} with {c.first:.2f}; "
+            f"{name:15} {c.difference:+6.2f}   against {against} with {c.first:.2f}; "
             f"95 % from {c.low:+.2f} to {c.high:+.2f}, p = {c.p_value:.3f} (paired bootstrap, 1,000 samples)"
         )
 
@@ -57,7 +57,7 @@ def score_files(model: Translator, source: Path, target: Path, output: Path | No
         write(output, "".join(f"{log_prob:.6f}\n" for log_prob in found).encode())
     each = -float(found.sum()) / tokens
     told = {"sentences": len(sources), "tokens": tokens, "nats_per_token": each, "perplexity": float(np.exp(each))}
-    print(json.dumps(told) if as_json else "\n".join(f"{name:14} {value:10,.4g}" for name, value in told.items()))
+    print(json.dumps(told) if as_json else "\n".join(f"{name:15} {value:10,.4g}" for name, value in told.items()))
 
 
 def _aligned(paths: Sequence[Path]) -> list[list[str]]:

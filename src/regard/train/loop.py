@@ -98,7 +98,8 @@ class Trainer:
                     seconds=self.state.seconds + spent,
                     flops=self.state.flops + cost,
                 )
-                bar.update(step, loss=f"{loss[0]:.3f}", speed=f"{loss[1] / spent:,.0f} tokens/s")
+                best = "" if self.state.best is None else f"best {self.task.primary[0]} {self.state.best:.2f}"
+                bar.update(step, loss=f"loss {loss[0]:.3f}", speed=f"{loss[1] / spent:,.0f} tokens/s", best=best)
                 if step in evaluate_at:
                     bar.line(self._evaluate(self.weights.average or self.weights.model, {"train_loss": loss[0]}))
                 if step in save_at or asked:
