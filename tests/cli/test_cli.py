@@ -302,7 +302,7 @@ def test_two_systems_are_compared_by_paired_bootstrap(model: Path, tmp_path: Pat
     assert "paired bootstrap" in (said := regard(*files, "--against", tmp_path / "perfect").stdout.decode())
     assert "with 100.00" in said
     (tmp_path / "short").write_text("rot\n")
-    assert "and " in regard(*files, "--against", tmp_path / "short", code=2).stderr.decode()
+    assert "short 1; line n" in regard(*files, "--against", tmp_path / "short", code=2).stderr.decode()
 
 
 def test_one_model_of_two_directions_follows_the_tag(tmp_path: Path) -> None:

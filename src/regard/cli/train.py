@@ -167,7 +167,7 @@ def _tensorboard(out: Path) -> Callable[[dict[str, float], int], None]:
 
 
 def _keep_memory() -> None:
-    """Have the C library keep freed memory for the next step; faulting it in anew cost a quarter of the time."""
+    """Have the C library keep freed memory for the next step; faulting it in anew cost up to a quarter of the time."""
     with suppress(AttributeError):  # glibc alone has these settings
         library = ctypes.CDLL(None)
         library.mallopt(M_MMAP_THRESHOLD, 1 << 30)
