@@ -42,7 +42,7 @@ def main() -> None:
     table = Table("model", "words so far", "with cache, ms", "without, ms", "ratio", title="One more word")
     draw = torch.Generator().manual_seed(0)
     for name, preset in MODELS.items():
-        model = build(replace(preset(VOCABULARY, VOCABULARY), tied="all"))
+        model = build(replace(preset().sized(VOCABULARY, VOCABULARY), tied="all"))
         source = Padded.of(torch.randint(3, VOCABULARY, (BATCH, SOURCE), generator=draw).tolist())
         for length in LENGTHS:
             target = torch.randint(3, VOCABULARY, (BATCH, length), generator=draw)

@@ -65,7 +65,7 @@ MODELS: dict[str, tuple[Seq2seqConfig, Budget]] = {
         Budget(steps=2000, rate=3e-3),
     ),
     "tiny Transformer": (
-        replace(transformer_tiny(VOCABULARY, VOCABULARY), dropout=0.0),
+        replace(transformer_tiny().sized(VOCABULARY, VOCABULARY), dropout=0.0),
         Budget(steps=2000, rate=1e-3),
     ),
 }  # fmt: skip

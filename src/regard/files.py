@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from regard.errors import UserError
@@ -40,12 +40,26 @@ def append(path: Path, data: bytes) -> None:
         raise cannot_write(path, error) from error
 
 
-def write_folder(path: Path, contents: Mapping[str, Callable[[Path], None] | bytes]) -> None:
-    """Make a folder of files, with a manifest of their sums, in one instant; a finished one stays as it is."""
+@contextlib.contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """A folder to fill: it appears in one instant, whole, or not at all."""
     aside = path.with_name(f"{MARK}{path.name}")
     try:
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir(parents=True)
+        yield aside
+        _flush(aside)
+        os.rename(aside, path)
+        _flush(path.parent)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def write_folder(path: Path, contents: Mapping[str, Callable[[Path], None] | bytes]) -> None:
+    """Make a folder of files, with a manifest of their sums; a finished one stays as it is."""
+    with new_folder(path) as aside:
         sums = {}
         for name, content in contents.items():
             if isinstance(content, bytes):
@@ -55,14 +69,6 @@ def write_folder(path: Path, contents: Mapping[str, Callable[[Path], None] | byt
                 _flush(aside / name)
             sums[name] = {"bytes": (aside / name).stat().st_size, "sha256": digest(aside / name)}
         _write_through(aside / MANIFEST, json.dumps(sums, indent=1).encode())
-        _flush(aside)
-        os.rename(aside, path)
-        _flush(path.parent)
-    except BaseException as error:  # of a content's function too, so that nothing stays behind
-        shutil.rmtree(aside, ignore_errors=True)
-        if isinstance(error, OSError):
-            raise cannot_write(path, error) from error
-        raise
 
 
 def broken(folder: Path) -> str | None:
@@ -95,7 +101,7 @@ def check_space(folder: Path, needed: int) -> None:
         raise cannot_write(folder, error) from error
     if free < needed:
         raise UserError(
-            f"{folder}: {needed / 1e6:.0f} MB are needed and {free / 1e6:.0f} MB are free; make room, then run again"
+            f"{folder}: {needed / 1e6:.1f} MB are needed, {free / 1e6:.1f} MB free; make room, then run again"
         )
 
 

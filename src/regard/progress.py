@@ -21,12 +21,7 @@ class Progress:
     """Shows how far `what` has come; `total` is None where the end is not known. The stream is stderr by default."""
 
     def __init__(
-        self,
-        total: float | None,
-        what: str,
-        stream: TextIO | None = None,
-        *,
-        clock: Callable[[], float] = time.monotonic,
+        self, total: float | None, what: str, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.total = total
         self.what = what

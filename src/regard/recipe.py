@@ -27,8 +27,8 @@ MOST_BYTES = 1 << 20
 DEEPEST = 20
 OPTION = "--set "  # begins the name of a value that stands in no file
 PROBLEM = object()  # stands for a value whose mistake is already told
-REFUSED, MAP, SEQUENCE, STRING, NULL, BOOL, INT, FLOAT = (
-    f"tag:yaml.org,2002:{name}" for name in ("refused", "map", "seq", "str", "null", "bool", "int", "float")
+MAP, SEQUENCE, STRING, NULL, BOOL, INT, FLOAT = (
+    f"tag:yaml.org,2002:{name}" for name in ("map", "seq", "str", "null", "bool", "int", "float")
 )
 # YAML 1.1 takes 3e-4 for a text, as it has no point.
 EXPONENT = re.compile(r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)[eE][-+]?[0-9]+\Z")
@@ -50,7 +50,7 @@ def parse(schema: type[R], text: str, name: str, overrides: Sequence[str] = ()) 
     if len(text.encode("utf-8", "surrogatepass")) > MOST_BYTES:
         raise UserError(f"{name}: is larger than 1 MB; a recipe is a page of settings, so keep data in other files")
     problems: list[str] = []
-    root = _compose(text, name, problems) or MappingNode(MAP, [], _mark(name))
+    root = _compose(text, name) or MappingNode(MAP, [], _mark(name))
     recipe: Any = None
     if isinstance(root, MappingNode):
         for override in overrides:
@@ -65,7 +65,7 @@ def parse(schema: type[R], text: str, name: str, overrides: Sequence[str] = ()) 
 
 def dump(recipe: Any) -> str:
     """All settings as YAML, which `parse` reads back to an equal recipe."""
-    return yaml.dump(_plain(recipe), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=MOST_BYTES)
+    return _yaml(_plain(recipe))
 
 
 def differences(old: Any, new: Any) -> list[str]:
@@ -76,29 +76,21 @@ def differences(old: Any, new: Any) -> list[str]:
 
 
 class _Loader(yaml.SafeLoader):
-    """Makes nodes of plain YAML; tells of anchors, aliases and tags, and goes on without them."""
+    """Makes nodes of plain YAML; anchors, aliases and tags are refused."""
 
-    def __init__(self, text: str, name: str, problems: list[str]) -> None:
+    def __init__(self, text: str, name: str) -> None:
         super().__init__(text)
-        self.name, self.problems, self.depth = name, problems, 0
+        self.name, self.depth = name, 0
 
     def compose_node(self, parent: Node | None, index: Any) -> Node | None:
         events: Any = self
         event = events.peek_event()
-        where = _where(event)
-        if events.check_event(yaml.AliasEvent):
-            events.get_event()
-            self.problems.append(f"{where}: *{_safe(event.anchor)} is an alias; write the value itself")
-            return ScalarNode(REFUSED, "", event.start_mark)
-        if event.anchor is not None:
-            self.problems.append(f"{where}: &{_safe(event.anchor)} is an anchor; remove it")
-        if event.tag is not None:
-            self.problems.append(f"{where}: {_safe(event.tag)} is a tag; remove it, types come from the schema")
-            event.implicit = (not event.style, True) if events.check_event(yaml.ScalarEvent) else True
-        event.anchor = event.tag = None
+        for what, said in (("an anchor or alias", event.anchor), ("a tag", getattr(event, "tag", None))):
+            if said is not None:
+                raise UserError(f"{_where(event)}: {_safe(said)} is {what}; a recipe has none, so write plain values")
         self.depth += 1
         if self.depth > DEEPEST:
-            raise UserError(f"{where}: is nested deeper than {DEEPEST} levels; no recipe needs so many, so flatten it")
+            raise UserError(f"{_where(event)}: is nested deeper than {DEEPEST} levels; no recipe needs so many")
         node = super().compose_node(parent, index)
         self.depth -= 1
         return node
@@ -120,12 +112,12 @@ _Dumper.add_representer(list, _Dumper.represent_list)
 _Dumper.add_representer(str, _Dumper.represent_str)
 
 
-def _compose(text: str, name: str, problems: list[str]) -> Node | None:
+def _compose(text: str, name: str) -> Node | None:
     """The tree of nodes, or None where there is nothing."""
     try:
-        return _Loader(text, name, problems).get_single_node()
-    except UserError as error:
-        message = str(error)
+        return _Loader(text, name).get_single_node()
+    except UserError:
+        raise
     except yaml.composer.ComposerError as error:
         message = f"{_place(name, error.problem_mark)}: a second document begins here; keep one, without '---' between"
     except yaml.MarkedYAMLError as error:
@@ -139,7 +131,7 @@ def _compose(text: str, name: str, problems: list[str]) -> Node | None:
         message = f"{_place(name, mark)}: {what}"
     except (ValueError, OverflowError) as error:
         message = f"{name}: holds an escape such as \\U that names no character ({error}); remove it"
-    raise UserError("\n".join([*problems, message]))
+    raise UserError(message)
 
 
 def _override(root: MappingNode, override: str, problems: list[str]) -> None:
@@ -148,7 +140,7 @@ def _override(root: MappingNode, override: str, problems: list[str]) -> None:
     path, _, text = override.partition("=")
     *parents, last = path.split(".")
     try:
-        value = _compose(text, name, problems)
+        value = _compose(text, name)
         if not all([*parents, last]) or value is None:
             raise UserError(f"{name}: sets nothing; write section.key=value, or section.key=null to clear it")
         if isinstance(value, MappingNode):
@@ -182,8 +174,6 @@ class _Builder:
         options = _options(wanted)
         sections = [option for option in options if is_dataclass(option)]
         lists = [option for option in options if typing.get_origin(option) is tuple]
-        if node.tag == REFUSED:
-            return PROBLEM
         if node.tag == NULL and type(None) in options:
             return None
         if sections and node.tag == NULL:  # all of its keys are commented out, say
@@ -243,7 +233,7 @@ class _Builder:
             elif key.value in pairs:
                 first = _where(pairs[key.value][0])
                 self.problem(_where(key), f"{_join(path, key.value)} is given twice, first at {first}; keep one")
-            elif key.tag != REFUSED:
+            else:
                 pairs[key.value] = (key, value)
         return pairs
 
@@ -345,6 +335,12 @@ def _safe(text: str) -> str:
     return text if text.isprintable() else ascii(text)
 
 
+def _yaml(value: Any, *, flow: bool = False) -> str:
+    return yaml.dump(
+        value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=MOST_BYTES, default_flow_style=flow
+    )
+
+
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
         return {name: _plain(getattr(value, name)) for name in _settings(type(value))}
@@ -359,7 +355,4 @@ def _leaves(tree: Any, path: str = "") -> Iterator[tuple[str, str]]:
         for key, value in tree.items():
             yield from _leaves(value, _join(path, key))
     else:
-        yield (
-            path,
-            yaml.dump([tree], Dumper=_Dumper, default_flow_style=True, allow_unicode=True, width=MOST_BYTES)[1:-2],
-        )
+        yield path, _yaml([tree], flow=True)[1:-2]

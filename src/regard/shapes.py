@@ -33,10 +33,7 @@ class Padded:
             raise UserError("a batch of no sentences; give at least one")
         lengths = [len(sentence) for sentence in sentences]
         if 0 in lengths:
-            raise UserError(
-                f"sentence {lengths.index(0) + 1} of {len(lengths)} is empty; "
-                "give it at least an end mark, or leave it out of the batch"
-            )
+            raise UserError(f"sentence {lengths.index(0) + 1} of {len(lengths)} is empty; give it an end mark at least")
         longest = max(lengths)
         rows = [[*sentence, *[padding] * (longest - len(sentence))] for sentence in sentences]
         return Padded(torch.tensor(rows), torch.tensor(lengths))

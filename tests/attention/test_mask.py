@@ -175,7 +175,7 @@ def test_everything_is_neutral() -> None:
         (lambda: Mask.segments(torch.ones(2, 4)).allowed(Grid.whole(3, 5)), "cover 4 places but there are 5"),
         (
             lambda: (Mask.padding(torch.ones(2)) & Mask.segments(torch.ones(3, 5))).allowed(Grid.whole(5, 5)),
-            "do not go together",
+            "do not fit; build both",
         ),
     ],
 )

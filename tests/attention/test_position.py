@@ -129,8 +129,8 @@ def test_queries_sit_at_the_last_keys_and_count_from_their_start() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"kind": "learned"}, "learned positions need one"),
-        ({"kind": "rotary", "max_length": 5}, "the others take none"),
+        ({"kind": "learned"}, "learned ones need it"),
+        ({"kind": "rotary", "max_length": 5}, "others take none"),
         ({"kind": "learned", "max_length": 0}, "holds no position"),
         ({"kind": "alibi", "place": "projections"}, "has its own place"),
         ({"kind": "shaw", "clip": 0}, "use 1 or more"),

@@ -48,6 +48,7 @@ def test_as_many_lines_come_out_as_go_in_whatever_they_hold(model: Path) -> None
     assert b"line 4 is not UTF-8" in done.stderr
     assert b"line 10 is longer than 256 tokens; it was translated in 16 parts" in done.stderr
     assert regard("run", model, stdin=b"").stdout == b""
+    assert regard("run", model, stdin=b"\xef\xbb\xbfrot blau").stdout.split(b"\n")[0] == out[0]
     assert regard("run", model, stdin=b"rot blau").stdout.split(b"\n")[0] == out[0]
 
 

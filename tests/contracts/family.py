@@ -96,7 +96,7 @@ def shrunk(config: Seq2seqConfig) -> Seq2seqConfig:
 
 
 CONFIGS: dict[str, Seq2seqConfig] = {
-    **{f"preset-{name}": shrunk(preset(11, 13)) for name, preset in PRESETS.items()},
+    **{f"preset-{name}": shrunk(preset().sized(11, 13)) for name, preset in PRESETS.items()},
     **{f"transformer-{name}": _transformer(position=position) for name, position in POSITIONS.items()},
     **{
         f"transformer-{norm}-{placement}": _transformer(norm=norm, placement=placement)

@@ -59,7 +59,7 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others() -> None:
 @pytest.mark.parametrize(("name", "millions"), [("transformer_base", 65), ("transformer_big", 213)])
 def test_presets_have_the_published_size(name: str, millions: float) -> None:
     """[Vaswani+ 2017, table 3]; "about 37000" words, so within 3 %."""
-    config = replace(PRESETS[name](37000, 37000), tied="all")
+    config = replace(PRESETS[name]().sized(37000, 37000), tied="all")
     with torch.device("meta"):
         model = Transformer(config)  # type: ignore[arg-type]
     counted = sum(p.numel() for p in model.parameters()) / 1e6

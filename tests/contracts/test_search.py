@@ -2,16 +2,16 @@
 
 import itertools
 import math
+from typing import get_args
 
 import pytest
 import torch
 from torch import Tensor
 
 from regard.decode.beam import breadth_first
-from regard.decode.config import Beam, Greedy
+from regard.decode.config import Beam, Greedy, LengthRule
 from regard.decode.filters import Filter, Forbid, ForcedPrefix, MinimumLength, NoRepeat
 from regard.decode.job import Job
-from regard.decode.ranking import LENGTH_RULES, normaliser
 from regard.decode.search import decode
 from regard.decode.stepper import Step
 from regard.shapes import Padded
@@ -81,7 +81,7 @@ FILTERS = {
 
 
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0, 2.0])
-@pytest.mark.parametrize("rule", LENGTH_RULES)
+@pytest.mark.parametrize("rule", get_args(LengthRule))
 @pytest.mark.parametrize("name", FILTERS)
 def test_a_wide_beam_is_brute_force(name: str, rule: str, penalty: float) -> None:
     filters, allows = FILTERS[name]
@@ -91,7 +91,7 @@ def test_a_wide_beam_is_brute_force(name: str, rule: str, penalty: float) -> Non
     found = decode(model, Padded.of([[0], [1], [2]]), search, filters=filters)
     for sentence, hypotheses in enumerate(found):
         ranked = sorted(
-            ((model.score(sentence, w) / normaliser(search, len(w)), w) for w in everything() if allows(sentence, w)),
+            ((model.score(sentence, w) / search.normaliser(len(w)), w) for w in everything() if allows(sentence, w)),
             reverse=True,
         )[:3]
         assert [tuple(h.tokens) for h in hypotheses] == [words for _, words in ranked]
@@ -110,7 +110,7 @@ def test_the_early_stop_changes_nothing_but_the_work(
     batch = Padded.of([[i] for i in range(8)])
     early = Table(8, seed)
     stopped = decode(early, batch, search)
-    monkeypatch.setattr("regard.decode.beam.best_normaliser", lambda search, length: math.inf)
+    monkeypatch.setattr("regard.decode.config.Search.best_normaliser", lambda search, length: math.inf)
     never = Table(8, seed)
     patient = decode(never, batch, search)
     assert [[h.tokens for h in hs] for hs in stopped] == [[h.tokens for h in hs] for hs in patient]

@@ -96,9 +96,11 @@ def test_transformer_layers(side: str, placement: str, activation: str, layers: 
     shake(theirs)
     mine = Stack(
         StackConfig(
-            attention=AttentionConfig(width=C, num_heads=H), num_layers=layers, hidden=20, activation=activation,
-            placement=placement, position=PositionConfig(kind="none"), cross=side == "decoder",
-        )  # type: ignore[arg-type]
+            width=C, num_heads=H, hidden=20, activation=activation, placement=placement,  # type: ignore[arg-type]
+            position=PositionConfig(kind="none"),
+        ),
+        layers,
+        cross=side == "decoder",
     )  # fmt: skip
     for a, b in zip(theirs.layers, mine.blocks, strict=True):
         copy_block(a, b)  # type: ignore[arg-type]

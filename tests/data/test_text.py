@@ -118,7 +118,7 @@ def test_unequal_files_are_told_with_both_counts(tmp_path: Path, left: int, righ
 
 
 def test_rows_that_are_no_pairs_are_told_by_line(tmp_path: Path) -> None:
-    for row, why in [(b"alone", "1 column,"), (b"a\tb\tc", "3 columns,")]:
+    for row, why in [(b"alone", "columns: 1, not 2"), (b"a\tb\tc", "columns: 3, not 2")]:
         path = put(tmp_path / "a.tsv", b"a\tb\n" + row)
         message = refused_pairs(PairsConfig(pairs=str(path)))
         assert f"{path}, line 2: {why}" in message
@@ -168,9 +168,9 @@ def test_multi30k_has_its_known_size(split: str, count: int, monkeypatch: pytest
 
 def test_settings_that_cannot_work_are_refused() -> None:
     for ways in ({}, {"source": "a"}, {"target": "a"}, {"source": "a", "target": "b", "pairs": "c.tsv"}):
-        with pytest.raises(UserError, match="give both source and target, or pairs or corpus alone"):
+        with pytest.raises(UserError, match="give source and target, or pairs, or corpus"):
             PairsConfig(**ways)
-    with pytest.raises(UserError, match=r"a\.csv.*end it in \.tsv"):
+    with pytest.raises(UserError, match=r"a\.csv.*End the name in \.tsv"):
         PairsConfig(pairs="a.csv")
     with pytest.raises(UserError, match="tag"):
         PairsConfig(pairs="a.tsv", tag="d e")

@@ -186,7 +186,7 @@ def test_tags_have_ids_of_their_own() -> None:
         tokenizer.tag_id("es")
     with pytest.raises(UserError, match="twice"):
         Tokenizer.train(iter(TEXTS), TokenizerConfig(), ("de", "de"))
-    with pytest.raises(UserError, match="use 310 or more"):
+    with pytest.raises(UserError, match="use 310"):
         Tokenizer.train(iter(TEXTS), TokenizerConfig(vocabulary=300), [str(n) for n in range(50)])
 
 
@@ -194,7 +194,7 @@ def test_foreign_ids_and_no_text_are_user_errors() -> None:
     tokenizer = trained("words")
     for call in (tokenizer.decode, tokenizer.pieces, tokenizer.words):
         for ids in ([-1], [tokenizer.vocabulary]):
-            with pytest.raises(UserError, match="use its own"):
+            with pytest.raises(UserError, match="use this tokenizer's own"):
                 call(ids)
         assert not call([])
     with pytest.raises(UserError, match="at least one line"):

@@ -28,7 +28,7 @@ def test_an_ensemble_of_twins_is_the_twin_under_every_search() -> None:
 
 
 def test_rows_of_an_ensemble_join() -> None:
-    members = [build(shrunk(make(11, 13))).double() for make in (transformer_tiny, recurrent_bahdanau)]
+    members = [build(shrunk(make().sized(11, 13))).double() for make in (transformer_tiny, recurrent_bahdanau)]
     both = Ensemble(members)
     one, other = both.begin(a_source([[5, 6]])), both.begin(a_source([[7, 8, 9]]))
     joined = both.step(torch.tensor([1, 1]), one.join(other)).log_probs
@@ -38,7 +38,7 @@ def test_rows_of_an_ensemble_join() -> None:
 def test_members_must_share_a_vocabulary() -> None:
     with pytest.raises(UserError, match="no models"):
         Ensemble([])
-    one, other = build(shrunk(transformer_tiny(11, 13))), build(shrunk(transformer_tiny(11, 12)))
+    one, other = build(shrunk(transformer_tiny().sized(11, 13))), build(shrunk(transformer_tiny().sized(11, 12)))
     both = Ensemble([one, other])
     with pytest.raises(UserError, match=r"vocabularies of \[12, 13\]"):
         both.step(torch.tensor([1]), both.begin(a_source([[5]])))

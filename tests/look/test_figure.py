@@ -112,11 +112,6 @@ def test_long_labels_are_cut_with_a_mark() -> None:
     assert len(text.splitlines()) == 20 + 1
 
 
-def test_the_plain_data_gives_the_picture_again() -> None:
-    shown = picture(["a", "b"], ["c"], "t")
-    assert Picture(**shown.json()) == shown
-
-
 def test_a_weight_may_miss_its_range_by_rounding_only() -> None:
     drawing = Picture(["a", "b"], ["c"], [[1.0004, -0.0004]]).svg()
     assert 'fill="#ffffff"><title>c ← a: 1.00' in drawing

@@ -16,7 +16,7 @@ SIZES = dict(source_vocabulary=11, target_vocabulary=13)
 
 
 def test_tied_tables_are_one_parameter() -> None:
-    config = replace(shrunk(transformer_tiny(13, 13)), tied="all")
+    config = replace(shrunk(transformer_tiny().sized(13, 13)), tied="all")
     model = build(config)
     assert model.source_embedding.table is model.target_embedding.table is model.head.table
     assert sum("table" in name for name, _ in model.named_parameters()) == 1
@@ -48,15 +48,15 @@ def test_beams_of_one_sentence_share_its_memory() -> None:
     ("make", "message"),
     [
         (lambda: TransformerConfig(**SIZES, width=30), "width 30 is not a multiple of num_heads 8; try 24"),
-        (lambda: TransformerConfig(**SIZES, tied="all"), "tied: all needs one vocabulary"),
+        (lambda: TransformerConfig(**SIZES, tied="all"), "tied: all of 11 and 13 words; use tied: output"),
         (lambda: TransformerConfig(**SIZES, end=13), "end token 13 is outside 13 words"),
         (lambda: TransformerConfig(**SIZES, dropout=1.5), "dropout 1.5 is outside"),
         (lambda: RecurrentConfig(**SIZES, width=7), "cannot be shared by two directions; try 8"),
-        (lambda: RecurrentConfig(**SIZES, bridge="copy", encoder_layers=2), "use bridge: linear"),
+        (lambda: RecurrentConfig(**SIZES, bridge="copy", encoder_layers=2), "use as many, or linear"),
         (lambda: RecurrentConfig(**SIZES, encoding="every"), "set attention: null"),
         (
             lambda: RecurrentConfig(**SIZES, attention=RecurrentAttention(num_heads=4)),
-            "4 heads without projections would all look alike",
+            "4 heads without projections would be alike",
         ),
         (
             lambda: build(RecurrentConfig(**SIZES, attention=RecurrentAttention(score="dot", query_word=True))),
@@ -74,22 +74,22 @@ def test_what_cannot_be_built_is_refused_with_a_remedy(make: object, message: st
 @pytest.mark.parametrize("name", ["preset-transformer_tiny", "preset-recurrent_bahdanau"])
 def test_bad_batches_are_told(name: str) -> None:
     model = build(CONFIGS[name])
-    with pytest.raises(UserError, match="token id 11 is outside the vocabulary of 11"):
+    with pytest.raises(UserError, match="token id 11 is outside 11 words"):
         model(a_source([[3, 11]]), a_target(1))
-    with pytest.raises(UserError, match="source lengths from 0 to 2"):
+    with pytest.raises(UserError, match="source lengths 0 to 2 in rows"):
         model(Padded(torch.tensor([[3, 4], [5, 6]]), torch.tensor([2, 0])), a_target(2))
-    with pytest.raises(UserError, match="lengths from 3 to 3 for 2 tokens a row"):
+    with pytest.raises(UserError, match="lengths 3 to 3 in rows of 2"):
         model(Padded(torch.tensor([[3, 4]]), torch.tensor([3])), a_target(1))
 
 
 def test_a_source_longer_than_the_learned_table_is_told() -> None:
-    config = replace(shrunk(transformer_tiny(11, 13)), position=PositionConfig(kind="learned", max_length=4))
+    config = replace(shrunk(transformer_tiny().sized(11, 13)), position=PositionConfig(kind="learned", max_length=4))
     with pytest.raises(UserError, match="5 steps is longer than the 4 learned positions"):
         build(config)(a_source([[3, 4, 5, 6, 7]]), a_target(1))
 
 
 def test_fractions_serve_encoders_only() -> None:
-    config = replace(shrunk(transformer_tiny(11, 13)), position=PositionConfig(kind="fraction"))
+    config = replace(shrunk(transformer_tiny().sized(11, 13)), position=PositionConfig(kind="fraction"))
     model = build(config)
     model.encode(a_source())
     with pytest.raises(UserError, match="which a decoder does not know yet"):

@@ -18,7 +18,7 @@ def test_a_table_may_serve_both_ends() -> None:
 
 @pytest.mark.parametrize("tokens", [[[7]], [[-1]]])
 def test_ids_outside_the_vocabulary_are_told(tokens: list[list[int]]) -> None:
-    with pytest.raises(UserError, match=f"token id {tokens[0][0]} is outside the vocabulary of 7"):
+    with pytest.raises(UserError, match=f"token id {tokens[0][0]} is outside 7 words"):
         Embedding(word_table(7, 4))(torch.tensor(tokens), torch.zeros(1, 1))
 
 

@@ -3,8 +3,8 @@ import torch
 from torch.nn import functional as F
 
 from regard.attention import Site
-from regard.attention.config import AttentionConfig
 from regard.errors import UserError
+from regard.models.config import TransformerConfig
 from regard.nn.config import RecurrentLayersConfig, StackConfig
 from regard.nn.feedforward import ACTIVATIONS, FeedForward
 from regard.nn.initial import initialise
@@ -68,8 +68,10 @@ def test_unknown_names_are_told_with_the_known_ones() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: StackConfig(attention=AttentionConfig(width=8), num_layers=0, hidden=4), "must be at least 1"),
-        (lambda: StackConfig(attention=AttentionConfig(width=8), num_layers=1, hidden=4, dropout=1.0), "outside"),
+        (lambda: StackConfig(hidden=0), "must be at least 1"),
+        (lambda: StackConfig(dropout=1.0), "outside"),
+        (lambda: StackConfig(num_heads=3), "not a multiple of num_heads 3"),
+        (lambda: TransformerConfig(decoder_layers=0), "6 encoder and 0 decoder layers"),
         (lambda: RecurrentLayersConfig(input_width=0, width=8), "each must be at least 1"),
     ],
 )

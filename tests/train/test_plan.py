@@ -8,7 +8,6 @@ from regard import recipe as recipes
 from regard.decode.config import Beam
 from regard.models.build import build
 from regard.models.config import RecurrentConfig
-from regard.tasks.folder import with_vocabulary
 from regard.tasks.prepare import store_for, tokenizers_for
 from regard.tasks.translation import Translation
 from regard.train import plan
@@ -32,7 +31,7 @@ def test_minutes_hold_updates_and_evaluations(
     monkeypatch.setattr(plan, "try_largest", lambda task, model: None)
     monkeypatch.setattr(plan, "count_flops", lambda task, model: [0.0] * 8)
     config = TrainConfig(minutes=minutes)
-    made = plan.make_plan(None, nn.Linear(2, 3), config, lambda model, step: None, lambda model: None)  # type: ignore[arg-type]
+    made = plan.make_plan(None, nn.Linear(2, 3), config, lambda step: None, lambda: None)  # type: ignore[arg-type]
     assert (made.evaluations, made.steps) == (evaluations, steps)
     assert made.parameters == 9
 
@@ -45,7 +44,7 @@ def test_the_work_of_all_batches_follows_from_that_of_a_few(kind: str, tmp_path:
     store, _ = store_for(recipe.data, tokenizers, tmp_path)
     task = Translation(tokenizers, store, None, batch_tokens=40, search=Beam())
     config = recipe.model if kind == "transformer" else RecurrentConfig(embedding=16, width=12, tied="all")
-    model = build(with_vocabulary(config, tokenizers))
+    model = build(config.sized(*tokenizers.sizes))
     coefficients = plan.count_flops(task, model)
     told = counted = 0.0
     for name in task.batches(0, 0):

@@ -3,15 +3,14 @@ from itertools import pairwise
 import pytest
 
 from regard.errors import UserError
-from regard.train.config import TrainConfig
+from regard.train.config import SCHEDULES, TrainConfig
 from regard.train.loop import _marks
-from regard.train.schedule import SCHEDULES, rate
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_rates_rise_to_their_peak_and_follow_their_formula(schedule: str) -> None:
     config = TrainConfig(steps=100, lr=0.01, warmup=10, schedule=schedule)  # type: ignore[arg-type]
-    rates = [rate(config, step, 100) for step in range(100)]
+    rates = [config.rate(step, 100) for step in range(100)]
     assert rates[:9] == pytest.approx([0.001 * (i + 1) for i in range(9)])
     assert max(rates) == pytest.approx(0.01)
     assert rates[9] == pytest.approx(0.01)
@@ -25,8 +24,8 @@ def test_rates_rise_to_their_peak_and_follow_their_formula(schedule: str) -> Non
 
 def test_a_share_of_warm_up_is_a_share_of_all_steps() -> None:
     config = TrainConfig(steps=200, lr=1.0, warmup=0.1, schedule="constant")
-    assert rate(config, 9, 200) == pytest.approx(0.5)
-    assert rate(config, 19, 200) == 1.0
+    assert config.rate(9, 200) == pytest.approx(0.5)
+    assert config.rate(19, 200) == 1.0
 
 
 def test_marks_are_even_and_end_with_the_run() -> None:

@@ -30,8 +30,7 @@ class PositionConfig:
     def __post_init__(self) -> None:
         if (self.kind == "learned") != (self.max_length is not None):
             raise UserError(
-                f"position {self.kind} with max_length {self.max_length}; "
-                "learned positions need one (say 512), the others take none"
+                f"position {self.kind} with max_length {self.max_length}; learned ones need it, others take none"
             )
         if self.max_length is not None and self.max_length < 1:
             raise UserError(f"max_length {self.max_length} holds no position; try 512")
@@ -73,18 +72,14 @@ class AttentionConfig:
         if self.projection is None:
             if self.num_heads != 1 or self.groups != 1:
                 raise UserError(
-                    f"{self.num_heads} heads without projections would all look alike; use one head, or projection: []"
+                    f"{self.num_heads} heads without projections would be alike; use one, or projection: []"
                 )
         elif self.width % self.num_heads:
             try_width = self.width - self.width % self.num_heads or self.num_heads
             raise UserError(f"width {self.width} is not a multiple of num_heads {self.num_heads}; try {try_width}")
         if self.num_heads % self.groups:
-            raise UserError(
-                f"num_heads {self.num_heads} is not a multiple of num_kv_heads {self.groups}; "
-                f"try num_kv_heads {max(d for d in range(1, self.groups) if self.num_heads % d == 0)}"
-                if self.groups < self.num_heads
-                else f"num_kv_heads {self.groups} exceeds num_heads {self.num_heads}; use at most as many"
-            )
+            near = max(d for d in range(1, self.num_heads + 1) if self.num_heads % d == 0 and d <= self.groups)
+            raise UserError(f"num_kv_heads {self.groups} does not divide num_heads {self.num_heads}; try {near}")
 
     @property
     def groups(self) -> int:

@@ -77,13 +77,9 @@ class Index(Encoding):
         return positions.double()[..., None].expand(*positions.shape, self.width)
 
 
-class Fraction(Encoding):
+class Fraction(Index):
     """The step as a share of the sentence, t / (n - 1): the same share in sentences of different length is another
     distance, the second naive option of the lectures."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.width = width
 
     def forward(self, positions: Tensor, lengths: Tensor | None = None) -> Tensor:
         if lengths is None:
@@ -91,8 +87,7 @@ class Fraction(Encoding):
                 "fraction positions need the length of the whole sequence, which a decoder does not know yet; "
                 "use them in an encoder, or choose sinusoid positions"
             )
-        shares = positions / (lengths[:, None] - 1).clamp(min=1)
-        return shares.double()[..., None].expand(*shares.shape, self.width)
+        return super().forward(positions / (lengths[:, None] - 1).clamp(min=1))
 
 
 def wavelengths(width: int, base: float) -> Tensor:

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from regard.attention.mask import Causal, Grid, Mask
+from regard.attention.mask import CAUSAL, Grid, Mask
 from regard.attention.score import ScaledDot, Score
 from regard.attention.site import dropout as drop
 from regard.errors import RefusalError, UserError
@@ -166,7 +166,7 @@ class Fused(Kernel):
     def __call__(self, problem: Problem) -> Tensor:
         q, k, v = problem.q, problem.k, problem.v
         # PyTorch's is_causal aligns top-left; ours bottom-right: the same only for as many queries as keys.
-        causal = type(problem.mask) is Causal and problem.bias is None and q.shape[2] == k.shape[2]
+        causal = problem.mask is CAUSAL and problem.bias is None and q.shape[2] == k.shape[2]
         mask = None if causal else problem.allowed()
         if problem.bias is not None:
             mask = problem.bias if mask is None else problem.bias.masked_fill(~mask, -torch.inf)
@@ -277,9 +277,7 @@ def _check_shapes(q: Tensor, k: Tensor, v: Tensor) -> None:
     if k.shape[1:3] != v.shape[1:3]:
         raise UserError(f"keys and values differ in heads or steps: {shapes}; each key needs its value")
     if q.shape[1] % k.shape[1]:
-        raise UserError(
-            f"{q.shape[1]} query heads cannot share {k.shape[1]} key/value heads evenly; use a divisor of {q.shape[1]}"
-        )
+        raise UserError(f"{q.shape[1]} query heads cannot share {k.shape[1]} key/value heads evenly; use a divisor")
 
 
 def _fits(x: Tensor, size: tuple[int, ...], what: str) -> None:

@@ -7,7 +7,7 @@ tensor that broadcasts to (B, H, T, S), or None where everything is allowed. Que
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -59,58 +59,80 @@ class Grid:
         return index[None] if self.starts is None else index[None] - self.starts[:, None]
 
 
+@dataclass(frozen=True, eq=False)
 class Mask:
-    """Everything may attend to everything; the neutral element of `&`."""
+    """A rule; without one everything may attend to everything, which is the neutral element of `&`."""
+
+    rule: Callable[[Grid], Tensor | None] | None = None
 
     def allowed(self, grid: Grid) -> Tensor | None:
-        return None
+        return None if self.rule is None else self.rule(grid)
 
     def __and__(self, other: Mask) -> Mask:
-        if type(self) is Mask:
+        if self.rule is None:
             return other
-        return self if type(other) is Mask else _Both(self, other)
+        return self if other.rule is None else Mask(lambda grid: _both(self.allowed(grid), other.allowed(grid)))
 
     def __or__(self, other: Mask) -> Mask:
-        return Mask() if Mask in (type(self), type(other)) else _Either(self, other)
+        if self.rule is None or other.rule is None:
+            return Mask()
+        return Mask(lambda grid: _either(self.allowed(grid), other.allowed(grid)))
 
     def shifted(self, starts: Tensor | None) -> Mask:
         """The same mask where sentence b begins at index starts[b]: what lies before it is padding."""
-        return self if starts is None else _Shifted(self, starts)
+        if starts is None:
+            return self
+
+        def rule(grid: Grid) -> Tensor | None:
+            grid = replace(grid, starts=starts)
+            return _both(grid.keys >= 0, self.allowed(grid))
+
+        return Mask(rule)
 
     @staticmethod
     def causal() -> Mask:
         """No key after the query."""
-        return Causal()
+        return CAUSAL
 
     @staticmethod
     def padding(lengths: Table) -> Mask:
         """Only the first lengths[b] keys of sentence b."""
-        return _Padding(_axes(lengths, (1,), "lengths of a padding mask"))
+        own = _axes(lengths, (1,), "lengths of a padding mask")[:, None, None, None]
+        return Mask(lambda grid: grid.keys < own)
 
     @staticmethod
     def window(size: int) -> Mask:
         """Keys fewer than `size` steps away, on either side; with `causal`, the last `size` keys."""
         if size < 1:
             raise UserError(f"window of {size} leaves nothing to attend to; use 1 (itself alone) or more")
-        return _Window(size)
+        return Mask(lambda grid: (grid.keys - grid.queries).abs() < size)
 
     @staticmethod
     def segments(ids: Table, query_ids: Table | None = None) -> Mask:
         """Packed documents: keys of the same segment; ids (B, S), and (B, T) where queries have their own."""
-        return _Segments(
-            _axes(ids, (2,), "segment ids"),
-            None if query_ids is None else _axes(query_ids, (2,), "segment ids of queries"),
-        )
+        of_keys = _axes(ids, (2,), "segment ids")
+        if query_ids is None:
+            return Mask(lambda grid: _seated(of_keys, grid, "segment ids") == _keyed(of_keys, grid, "segment ids"))
+        name = "segment ids of queries"
+        of_queries = _axes(query_ids, (2,), name)
+
+        def rule(grid: Grid) -> Tensor:
+            queries = _pick(of_queries, grid.rows, grid.shape[0], name)[:, None, :, None]
+            return queries == _keyed(of_keys, grid, "segment ids")
+
+        return Mask(rule)
 
     @staticmethod
     def globals(which: Table) -> Mask:
         """Pairs in which the query or the key is global, (S,) or (B, S) booleans; made to be joined with `|`."""
-        return _Globals(torch.atleast_2d(_boolean(which, (1, 2), "global tokens")))
+        name = "global tokens"
+        own = torch.atleast_2d(_boolean(which, (1, 2), name))
+        return Mask(lambda grid: _seated(own, grid, name) | _keyed(own, grid, name))
 
     @staticmethod
     def prefix(lengths: Table) -> Mask:
         """Causal, but the first lengths[b] keys are seen by all [Raffel+ 2020, prefix LM]."""
-        return Causal() | Mask.padding(lengths)
+        return CAUSAL | Mask.padding(lengths)
 
     @staticmethod
     def permutation(order: Table, *, sees_itself: bool = True) -> Mask:
@@ -118,119 +140,39 @@ class Mask:
 
         Without `sees_itself` it is XLNet's query stream, which must not look at the word it predicts.
         """
-        return _Permutation(torch.atleast_2d(_axes(order, (1, 2), "order")).argsort(-1), sees_itself)
+        ranks = torch.atleast_2d(_axes(order, (1, 2), "order")).argsort(-1)
+        compare = torch.le if sees_itself else torch.lt
+        return Mask(lambda grid: compare(_keyed(ranks, grid, "order"), _seated(ranks, grid, "order")))
 
     @staticmethod
     def matrix(allowed: Table) -> Mask:
         """Any 0/1 matrix: (T, S), (B, T, S) or (B, H, T, S)."""
-        matrix = _boolean(allowed, (2, 3, 4), "mask matrix")
-        return _Matrix(matrix[:, None] if matrix.dim() == 3 else matrix[(None,) * (4 - matrix.dim())])
+        table = _boolean(allowed, (2, 3, 4), "mask matrix")
+        table = table[:, None] if table.dim() == 3 else table[(None,) * (4 - table.dim())]
+
+        def rule(grid: Grid) -> Tensor:
+            if tuple(table.shape[-2:]) != grid.shape:
+                raise UserError(
+                    f"mask matrix of {tuple(table.shape[-2:])} queries x keys does not fit "
+                    f"{grid.shape[0]} queries and {grid.shape[1]} keys; build it with those two sizes"
+                )
+            return table[..., grid.rows, :][..., grid.columns]
+
+        return Mask(rule)
 
 
-class Causal(Mask):
-    """See Mask.causal; a class of its own because fused kernels know it."""
-
-    def allowed(self, grid: Grid) -> Tensor | None:
-        return None if grid.shape[0] == 1 else grid.keys <= grid.queries  # one query sits at the last key
+# One object, because fused kernels know it. A single query sits at the last key, and sees all.
+CAUSAL = Mask(lambda grid: None if grid.shape[0] == 1 else grid.keys <= grid.queries)
 
 
-@dataclass(frozen=True, eq=False)
-class _Padding(Mask):
-    lengths: Tensor
-
-    def allowed(self, grid: Grid) -> Tensor:
-        return grid.keys < self.lengths[:, None, None, None]
+def _both(first: Tensor | None, second: Tensor | None) -> Tensor | None:
+    if first is None or second is None:
+        return second if first is None else first
+    return _fitting(first, second) & second
 
 
-@dataclass(frozen=True, eq=False)
-class _Window(Mask):
-    size: int
-
-    def allowed(self, grid: Grid) -> Tensor:
-        return (grid.keys - grid.queries).abs() < self.size
-
-
-@dataclass(frozen=True, eq=False)
-class _Segments(Mask):
-    ids: Tensor
-    query_ids: Tensor | None
-
-    def allowed(self, grid: Grid) -> Tensor:
-        keys = _pick(self.ids, grid.columns, grid.shape[1], "segment ids")
-        queries = (
-            _seated(self.ids, grid, "segment ids")
-            if self.query_ids is None
-            else _pick(self.query_ids, grid.rows, grid.shape[0], "segment ids of queries")
-        )
-        return queries[:, None, :, None] == keys[:, None, None, :]
-
-
-@dataclass(frozen=True, eq=False)
-class _Globals(Mask):
-    which: Tensor
-
-    def allowed(self, grid: Grid) -> Tensor:
-        keys = _pick(self.which, grid.columns, grid.shape[1], "global tokens")
-        queries = _seated(self.which, grid, "global tokens")
-        return queries[:, None, :, None] | keys[:, None, None, :]
-
-
-@dataclass(frozen=True, eq=False)
-class _Permutation(Mask):
-    ranks: Tensor
-    sees_itself: bool
-
-    def allowed(self, grid: Grid) -> Tensor:
-        keys = _pick(self.ranks, grid.columns, grid.shape[1], "order")[:, None, None, :]
-        queries = _seated(self.ranks, grid, "order")[:, None, :, None]
-        return keys <= queries if self.sees_itself else keys < queries
-
-
-@dataclass(frozen=True, eq=False)
-class _Matrix(Mask):
-    table: Tensor
-
-    def allowed(self, grid: Grid) -> Tensor:
-        if tuple(self.table.shape[-2:]) != grid.shape:
-            raise UserError(
-                f"mask matrix of {tuple(self.table.shape[-2:])} queries x keys does not fit "
-                f"{grid.shape[0]} queries and {grid.shape[1]} keys; build it with those two sizes"
-            )
-        return self.table[..., grid.rows, :][..., grid.columns]
-
-
-@dataclass(frozen=True, eq=False)
-class _Both(Mask):
-    first: Mask
-    second: Mask
-
-    def allowed(self, grid: Grid) -> Tensor | None:
-        first, second = self.first.allowed(grid), self.second.allowed(grid)
-        if first is None or second is None:
-            return second if first is None else first
-        return _fitting(first, second) & second
-
-
-@dataclass(frozen=True, eq=False)
-class _Either(Mask):
-    first: Mask
-    second: Mask
-
-    def allowed(self, grid: Grid) -> Tensor | None:
-        first, second = self.first.allowed(grid), self.second.allowed(grid)
-        return None if first is None or second is None else _fitting(first, second) | second
-
-
-@dataclass(frozen=True, eq=False)
-class _Shifted(Mask):
-    mask: Mask
-    starts: Tensor
-
-    def allowed(self, grid: Grid) -> Tensor:
-        grid = replace(grid, starts=self.starts)
-        inside = grid.keys >= 0
-        allowed = self.mask.allowed(grid)
-        return inside if allowed is None else _fitting(inside, allowed) & allowed
+def _either(first: Tensor | None, second: Tensor | None) -> Tensor | None:
+    return None if first is None or second is None else _fitting(first, second) | second
 
 
 def _pick(table: Tensor, index: Tensor, size: int, what: str) -> Tensor:
@@ -239,23 +181,25 @@ def _pick(table: Tensor, index: Tensor, size: int, what: str) -> Tensor:
     return table[:, index]
 
 
+def _keyed(table: Tensor, grid: Grid, what: str) -> Tensor:
+    """The entries of the keys, broadcastable to (B, 1, T, S)."""
+    return _pick(table, grid.columns, grid.shape[1], what)[:, None, None, :]
+
+
 def _seated(table: Tensor, grid: Grid, what: str) -> Tensor:
-    """The entries of the places where the queries sit."""
+    """The entries of the places where the queries sit, broadcastable to (B, 1, T, S)."""
     if grid.shape[0] > grid.shape[1]:
         raise UserError(
             f"{what} belong to keys, and {grid.shape[0]} queries do not all sit at one of {grid.shape[1]} keys; "
             "use this mask where queries are among the keys"
         )
-    return _pick(table, grid.seats, grid.shape[1], what)
+    return _pick(table, grid.seats, grid.shape[1], what)[:, None, :, None]
 
 
 def _fitting(first: Tensor, second: Tensor) -> Tensor:
     pairs = zip(first.shape, second.shape, strict=True)
     if any(a != b and 1 not in (a, b) for a, b in pairs):
-        raise UserError(
-            f"masks of shapes {tuple(first.shape)} and {tuple(second.shape)} (batch, heads, queries, keys) "
-            "do not go together; build both for the same batch"
-        )
+        raise UserError(f"masks of {tuple(first.shape)} and {tuple(second.shape)} do not fit; build both for one batch")
     return first
 
 
@@ -270,10 +214,7 @@ def _axes(x: Table, wanted: tuple[int, ...], what: str) -> Tensor:
 def _boolean(x: Table, axes: tuple[int, ...], what: str) -> Tensor:
     x = torch.as_tensor(x)
     if x.dtype != torch.bool and (x.is_floating_point() or bool(((x != 0) & (x != 1)).any())):
-        raise UserError(
-            f"{what} of {x.dtype} are not 0/1; use booleans (True = may attend), "
-            "or pass numbers that are to be added as bias="
-        )
+        raise UserError(f"{what} of {x.dtype} are not 0/1; use booleans (True = may attend), or bias= for numbers")
     return _axes(x.bool(), axes, what)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -29,19 +30,12 @@ class MultiheadAttention(nn.Module):
         width, memory, groups = config.width, config.memory, config.groups
         if config.score not in SCORES:
             raise UserError(f"there is no score {config.score!r}; choose {', '.join(SCORES)}")
-        self.to_q: nn.Module
-        self.to_k: nn.Module
-        self.to_v: nn.Module
-        self.to_out: nn.Module
-        if config.projection is None:
-            self.to_q = self.to_k = self.to_v = self.to_out = nn.Identity()
-            widths = width, memory
-        else:
-            widths = config.head_width, config.head_width
-            self.to_q = _projection(width, config.projection, width, config.bias)
-            self.to_k = _projection(memory, config.projection, groups * config.head_width, config.bias)
-            self.to_v = _projection(memory, config.projection, groups * config.head_width, config.bias)
-            self.to_out = nn.Linear(width, width, bias=config.bias)
+        shared = groups * config.head_width
+        self.to_q = _projection(width, config.projection, width, config.bias)
+        self.to_k = _projection(memory, config.projection, shared, config.bias)
+        self.to_v = _projection(memory, config.projection, shared, config.bias)
+        self.to_out = _projection(width, None if config.projection is None else (), width, config.bias)
+        widths = (width, memory) if config.projection is None else (config.head_width, config.head_width)
         self.score = SCORES[config.score](*widths, config.score_hidden)
         self.score.check(*widths)
         self.position = position or Position()
@@ -61,18 +55,13 @@ class MultiheadAttention(nn.Module):
         queries, keys = steps(x.shape[1], memory.num_keys, starts, x.device)
         q = self.position.queries(q, queries)
         bias = self.position.bias(q, queries, keys)
-        rate = self.config.dropout if site.key else 0.0
-        key = site.key.fold(site.path, "weights") if site.key else None
+        how: dict[str, Any] = {"score": self.score, "mask": mask, "bias": bias, "prepared": True}
+        if site.key:
+            how |= {"dropout": self.config.dropout, "key": site.key.fold(site.path, "weights")}
         if site.trace is None and not self.position.needs_weights:
-            out = attend(
-                q, memory.k, memory.v, score=self.score, mask=mask, bias=bias,
-                dropout=rate, key=key, kernel=self.config.kernel, prepared=True,
-            )  # fmt: skip
+            out = attend(q, memory.k, memory.v, kernel=self.config.kernel, **how)
         else:
-            attended = attend_with_weights(
-                q, memory.k, memory.v, score=self.score, mask=mask, bias=bias,
-                dropout=rate, key=key, prepared=True,
-            )  # fmt: skip
+            attended = attend_with_weights(q, memory.k, memory.v, **how)
             if site.trace is not None:
                 site.trace.record(site.path, attended.weights)
             mixed = self.position.mix(attended.weights, queries, keys)
@@ -84,8 +73,10 @@ class MultiheadAttention(nn.Module):
         return x.unflatten(-1, (heads or self.config.groups, -1)).transpose(1, 2)
 
 
-def _projection(width: int, hidden: tuple[int, ...], out: int, bias: bool) -> nn.Module:
-    """A linear map, or an MLP with ReLU between its layers."""
+def _projection(width: int, hidden: tuple[int, ...] | None, out: int, bias: bool) -> nn.Module:
+    """A linear map, an MLP with ReLU between its layers, or nothing."""
+    if hidden is None:
+        return nn.Identity()
     widths = [width, *hidden, out]
     layers: list[nn.Module] = []
     for a, b in pairwise(widths):

@@ -19,15 +19,10 @@ from regard.tasks.translator import Translator
 
 
 def evaluate_files(
-    model: Translator,
-    source: Path,
-    target: Path,
-    tokenized: bool,
-    against: Path | None,
-    output: Path | None,
-    as_json: bool,
+    model: Translator, files: Sequence[Path], tokenized: bool, output: Path | None, as_json: bool
 ) -> None:
-    sources, references, *others = _aligned([source, target, *([] if against is None else [against])])
+    """Files: sources, references, and another system's outputs if those are to be compared with."""
+    sources, references, *others = _aligned(files)
     with Progress(len(sources), "translate") as progress:
         found = model.translate(sources, progress.update)
     outputs = [model.text(hypotheses[0]) if hypotheses else "" for hypotheses in found]
@@ -45,13 +40,13 @@ def evaluate_files(
         print(f"{s.name:15} {s.value:6.2f}   {s.signature or ''}".rstrip())
     for name, c in compared.items():
         print(
-            f"{name:15} {c.difference:+6.2f}   against {against} with {c.first:.2f}; "
+            f"{name:15} {c.difference:+6.2f}   against {files[2]} with {c.first:.2f}; "
             f"95 % from {c.low:+.2f} to {c.high:+.2f}, p = {c.p_value:.3f} (paired bootstrap, 1,000 samples)"
         )
 
 
-def score_files(model: Translator, source: Path, target: Path, output: Path | None, as_json: bool) -> None:
-    sources, targets = _aligned([source, target])
+def score_files(model: Translator, files: Sequence[Path], output: Path | None, as_json: bool) -> None:
+    sources, targets = _aligned(files)
     found, tokens = model.score(sources, targets)
     if output is not None:
         write(output, "".join(f"{log_prob:.6f}\n" for log_prob in found).encode())
@@ -65,9 +60,7 @@ def _aligned(paths: Sequence[Path]) -> list[list[str]]:
     first = read[0]
     for path, texts in zip(paths, read, strict=True):
         if len(texts) != len(first):
-            raise UserError(
-                f"{paths[0]} has {len(first)} lines and {path} {len(texts)}; line n of one belongs to n of all"
-            )
+            raise UserError(f"{paths[0]} has {len(first)} lines and {path} {len(texts)}; lines n belong together")
     if not first:
         raise UserError(f"{paths[0]}: the file is empty; give one with a sentence on each line")
     return read

@@ -27,11 +27,10 @@ app = typer.Typer(
 
 Folder = Annotated[Path, typer.Argument(help="Folder of a trained model.", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
-BeamSize = Annotated[
-    int | None, typer.Option("--beam", help="Hypotheses per step; 1 is greedy. Default: the model's own.")
-]
+BeamSize = Annotated[int | None, typer.Option("--beam", help="Hypotheses per step; 1 is greedy. Default: its own.")]
 BatchSize = Annotated[int | None, typer.Option(help="Sentences at once. Default: as many as fit well.")]
 Threads = Annotated[int | None, typer.Option(help="Processor threads. Default: all.")]
+Tag = Annotated[str | None, typer.Option(help="Direction, for models of several.")]
 
 
 @app.command()
@@ -44,9 +43,7 @@ def train(
     out: Annotated[Path | None, typer.Option(help="Folder of the run. Default: runs/ and the recipe's name.")] = None,
     minutes: Annotated[float | None, typer.Option(help="Time budget, instead of the recipe's steps.")] = None,
     setting: Annotated[list[str] | None, typer.Option("--set", help="Override, such as train.lr=1e-3.")] = None,
-    start: Annotated[
-        Path | None, typer.Option("--from", help="Begin with the weights and words of this model.")
-    ] = None,
+    start: Annotated[Path | None, typer.Option("--from", help="Begin with this model's weights and words.")] = None,
     goes_on: Annotated[bool, typer.Option("--continue", help="Go on in the folder with changed settings.")] = False,
     tensorboard: Annotated[bool, typer.Option(help="Also log for TensorBoard, in the folder.")] = False,
     threads: Threads = None,
@@ -65,10 +62,8 @@ def run(
     beam: BeamSize = None,
     num_best: Annotated[int, typer.Option("--nbest", help="Outputs for each line, best first (with --json).")] = 1,
     batch_size: BatchSize = None,
-    tag: Annotated[str | None, typer.Option(help="Direction, for models of several.")] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write here; run again after a kill, it goes on.")
-    ] = None,
+    tag: Tag = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write here; after a kill, go on.")] = None,
     as_json: Json = False,
     threads: Threads = None,
 ) -> None:
@@ -85,15 +80,10 @@ def evaluate(
     target: Annotated[Path, typer.Option(help="Their references.")],
     beam: BeamSize = None,
     batch_size: BatchSize = None,
-    tag: Annotated[str | None, typer.Option(help="Direction, for models of several.")] = None,
+    tag: Tag = None,
     tokenized: Annotated[bool, typer.Option(help="The text is tokenised already: BLEU adds no tokenisation.")] = False,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Also write the translations here, or with --score the scores."),
-    ] = None,
-    against: Annotated[
-        Path | None, typer.Option(help="Another system's translations, to compare with by paired bootstrap.")
-    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Also write outputs or scores here.")] = None,
+    against: Annotated[Path | None, typer.Option(help="Another's outputs, to compare by paired bootstrap.")] = None,
     score: Annotated[bool, typer.Option(help="Translate nothing: how likely the given targets are.")] = False,
     as_json: Json = False,
     threads: Threads = None,
@@ -105,9 +95,10 @@ def evaluate(
         raise UserError("--score translates nothing, so it goes without --beam, --tokenized and --against")
     translator = _translator(model, threads, beam, 1, batch_size, tag)
     if score:
-        score_files(translator, source, target, output, as_json)
+        score_files(translator, [source, target], output, as_json)
     else:
-        evaluate_files(translator, source, target, tokenized, against, output, as_json)
+        files = [source, target, *([against] if against else [])]
+        evaluate_files(translator, files, tokenized, output, as_json)
 
 
 @app.command()
@@ -115,15 +106,11 @@ def attend(
     model: Folder,
     text: Annotated[str, typer.Argument(help="A sentence to translate.", show_default=False)],
     target: Annotated[str | None, typer.Option(help="Look at this output instead of the model's own.")] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Picture (.svg) or data (.json). Default: the terminal.")
-    ] = None,
-    site: Annotated[
-        str | None, typer.Option(help="Such as decoder.0.cross. Default: the last that looks across.")
-    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="A .svg or .json, not the terminal.")] = None,
+    site: Annotated[str | None, typer.Option(help="Such as decoder.0.cross. Default: the last cross one.")] = None,
     head: Annotated[int | None, typer.Option(help="One head, from 0. Default: their mean.")] = None,
     pieces: Annotated[bool, typer.Option(help="Show the model's own pieces, not words.")] = False,
-    tag: Annotated[str | None, typer.Option(help="Direction, for models of several.")] = None,
+    tag: Tag = None,
 ) -> None:
     """Show what a model looked at for each word it said."""
     from regard.cli.run import attend_text

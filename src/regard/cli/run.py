@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from hashlib import blake2b
 from itertools import islice
@@ -26,7 +26,7 @@ def run_lines(model: Translator, inputs: Sequence[Path], output: Path | None, as
     if model.search.num_best > 1 and not as_json:
         raise UserError("--nbest gives several outputs a line; add --json to tell them apart")
     if output is None:
-        _run(model, input_chunks(inputs), 0, as_json, _print, None if sys.stdout.isatty() else _count(inputs))
+        _run(model, inputs, 0, as_json, _print, None if sys.stdout.isatty() else _count(inputs))
         return
     # Named after the job, so that only the same command goes on with it.
     job = repr((model.name, model.search, model.tag, as_json, [_stamp(path) for path in inputs])).encode()
@@ -34,7 +34,7 @@ def run_lines(model: Translator, inputs: Sequence[Path], output: Path | None, as
     done = _whole_lines(partial)
     if done:
         warn(f"{partial} has {done:,} lines already; going on after them")
-    _run(model, input_chunks(inputs), done, as_json, lambda data: append(partial, data), _count(inputs))
+    _run(model, inputs, done, as_json, lambda data: append(partial, data), _count(inputs))
     append(partial, b"")  # no lines make a file too
     try:
         partial.replace(output)
@@ -43,17 +43,12 @@ def run_lines(model: Translator, inputs: Sequence[Path], output: Path | None, as
 
 
 def _run(
-    model: Translator,
-    chunks: Iterable[list[str]],
-    done: int,
-    as_json: bool,
-    put: Callable[[bytes], None],
-    total: int | None,
+    model: Translator, inputs: Sequence[Path], done: int, as_json: bool, put: Callable[[bytes], None], total: int | None
 ) -> None:
     """Put what the model says to each line after the first `done`."""
     skip = done
     with nullcontext() if total is None else Progress(total, "lines") as progress:
-        for chunk in chunks:
+        for chunk in input_chunks(inputs):
             texts, skip = chunk[skip:], max(0, skip - len(chunk))
 
             def tick(now: int, done: int = done) -> None:
@@ -161,6 +156,8 @@ def input_chunks(inputs: Sequence[Path]) -> Iterator[list[str]]:
         chunks = iter(lambda: list(islice(texts, AHEAD)), [])
     done, warned = 0, False
     for chunk in chunks:
+        if done == 0:
+            chunk[0] = chunk[0].removeprefix("\ufeff")  # a byte-order mark is no word
         odd = next((i for i, text in enumerate(chunk, 1) if "\ufffd" in text), None)
         if odd is not None and not warned:
             warned = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import fcntl
 import json
@@ -22,7 +23,7 @@ from regard.errors import UserError
 from regard.files import write
 from regard.models.build import build
 from regard.models.seq2seq import Seq2seq
-from regard.tasks.folder import load_model, load_tokenizers, save_model, save_tokenizers, with_vocabulary
+from regard.tasks.folder import load_model, load_tokenizers, save_model, save_tokenizers
 from regard.tasks.prepare import held_out, store_for, tokenizers_for
 from regard.tasks.translation import Translation
 from regard.train.config import Recipe
@@ -68,8 +69,8 @@ def run(
     _keep_memory()
     with _alone(out):
         _same_recipe(out, recipe, goes_on)
-        if start is not None:
-            _take_tokenizers(start, out)
+        if start is not None and not any(out.glob("tokenizer*.json")):  # a model trained further keeps its words
+            save_tokenizers(out, load_tokenizers(start))
         try:
             train(recipe, out, start, tensorboard)
         except InterruptedTrainingError as stopped:
@@ -94,7 +95,7 @@ def train(recipe: Recipe, out: Path, start: Path | None = None, tensorboard: boo
     )
     padding = " and ".join(f"{share:.1%}" for share in task.padding(settings.seed))
     say(f"training on {len(store):,} pairs; " + (f"{left}; " if left else "") + f"padding: {padding} of the batches")
-    model = build(with_vocabulary(recipe.model, tokenizers), settings.seed)
+    model = build(recipe.model.sized(*tokenizers.sizes), settings.seed)
     if start is not None:
         _take_weights(start, model)
     trainer = Trainer(
@@ -127,13 +128,15 @@ def _plan(task: Translation, model: nn.Module, trainer: Trainer, recipe: Recipe,
             say(f"planned with torch {plan.torch}, now {torch.__version__}: results may differ in their last digits")
         return plan
     say("trying the largest batch; timing a few steps and an evaluation")
-    optimizers: dict[int, torch.optim.Optimizer] = {}
-
-    def update(probe: nn.Module, step: int) -> None:
-        optimizer = optimizers.setdefault(id(probe), trainer.optimizer_of(probe))
-        trainer.update(probe, optimizer, step, None)
-
-    plan = make_plan(task, model, recipe.train, update, lambda probe: task.evaluate(probe, trainer.engine(probe)))
+    probe = copy.deepcopy(model)
+    optimizer = trainer.optimizer_of(probe)
+    plan = make_plan(
+        task,
+        probe,
+        recipe.train,
+        lambda step: trainer.update(probe, optimizer, step, None),
+        lambda: task.evaluate(probe, trainer.engine(probe)),
+    )
     plan.save(path)
     return plan
 
@@ -174,20 +177,11 @@ def _keep_memory() -> None:
         library.mallopt(M_TRIM_THRESHOLD, (1 << 31) - 1)
 
 
-def _take_tokenizers(start: Path, out: Path) -> None:
-    """A model that is trained further keeps its words."""
-    if not any(out.glob("tokenizer*.json")):
-        save_tokenizers(out, load_tokenizers(start))
-
-
 def _take_weights(start: Path, model: Seq2seq[Any]) -> None:
     given, _, _ = load_model(start)
     ours, theirs = ({name: p.shape for name, p in m.named_parameters()} for m in (model, given))
     if wrong := sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)):
-        raise UserError(
-            f"{start} has another shape than this recipe ({', '.join(wrong[:4])}); "
-            f"take its model section from {start / 'recipe.yaml'}"
-        )
+        raise UserError(f"{start} has another shape ({', '.join(wrong[:4])}); use the model section of its recipe.yaml")
     model.load_state_dict(dict(given.named_parameters()), strict=False)
 
 
@@ -204,9 +198,7 @@ def _same_recipe(out: Path, recipe: Recipe, goes_on: bool) -> None:
     if changed and goes_on:
         fixed = [line for line in changed if line.startswith(("model.", "data.tokenizer"))]
         if fixed:
-            raise UserError(
-                "these cannot change in a run that goes on:\n  " + "\n  ".join(fixed) + "\nuse --from instead"
-            )
+            raise UserError("a run that goes on keeps these:\n  " + "\n  ".join(fixed) + "\nuse --from instead")
         say(f"going on with changes:\n  {told}")
         (out / "plan.json").unlink(missing_ok=True)
         if any(line.startswith("data.") for line in changed):

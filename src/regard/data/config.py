@@ -30,9 +30,7 @@ class TokenizerConfig:
         least = 300 if self.kind in ("bpe", "unigram") else NUM_CONTROLS + 1
         if self.vocabulary < least:
             why = f"{NUM_BYTES} bytes and {NUM_CONTROLS} control tokens" if least == 300 else "the control tokens"
-            raise UserError(
-                f"a {self.kind} vocabulary of {self.vocabulary} has no room beside {why}; use {least} or more"
-            )
+            raise UserError(f"a {self.kind} vocabulary of {self.vocabulary} cannot hold {why}; use {least} or more")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,12 +52,10 @@ class PairsConfig:
         given = [name for name in ("source", "target", "pairs", "corpus") if getattr(self, name) is not None]
         if given not in (["source", "target"], ["pairs"], ["corpus"]):
             raise UserError(
-                f"data from {' and '.join(given) or 'nowhere'}; give both source and target, or pairs or corpus alone"
+                f"data from {' and '.join(given) or 'nowhere'}; give source and target, or pairs, or corpus"
             )
         if self.pairs is not None and not self.pairs.endswith(PAIR_ENDINGS):
-            raise UserError(
-                f"{self.pairs}: the name does not say how pairs are written; end it in {', '.join(PAIR_ENDINGS)}"
-            )
+            raise UserError(f"{self.pairs}: how are pairs written there? End the name in {', '.join(PAIR_ENDINGS)}")
         if self.tag is not None and (not self.tag or any(c.isspace() for c in self.tag)):
             raise UserError(f"tag {self.tag!r} is empty or holds a space; use a short name such as de")
 

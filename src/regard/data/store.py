@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
@@ -27,10 +26,7 @@ def build(folder: Path, rows: Iterable[tuple[list[int], list[int]]], *, vocabula
     if folder.exists():
         raise UserError(f"{folder}: there is something already; remove it, or choose another place")
     dtype = np.dtype("<u2" if vocabulary <= 1 << 16 else "<u4")
-    aside = folder.with_name(f"{files.MARK}{folder.name}")
-    try:
-        shutil.rmtree(aside, ignore_errors=True)
-        aside.mkdir(parents=True)
+    with files.new_folder(folder) as aside:
         with ExitStack() as stack:
             both = [_Writer(aside, side, dtype, vocabulary, stack) for side in SIDES]
             for row in rows:
@@ -43,14 +39,6 @@ def build(folder: Path, rows: Iterable[tuple[list[int], list[int]]], *, vocabula
             raise UserError(f"{folder}: no pairs to store; check that the data are not all blank or too long")
         index = {"format": "regard-store", "version": 1, "dtype": dtype.name, "rows": count, "tokens": tokens}
         files.write(aside / INDEX, json.dumps(index).encode())
-        os.rename(aside, folder)
-        handle = os.open(folder.parent, os.O_RDONLY)
-        os.fsync(handle)  # the new name, down to the disk
-        os.close(handle)
-    except OSError as error:
-        raise files.cannot_write(folder, error) from error
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
 
 
 class Store:
@@ -75,9 +63,7 @@ class Store:
                 if ends[0] != 0 or ends[-1] != len(held) or lengths.min(initial=0) < 0:
                     raise ValueError("the offsets do not fit the tokens")
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise UserError(
-                f"{folder}: no whole token store ({type(error).__name__}: {error}); remove it and it is made anew"
-            ) from error
+            raise UserError(f"{folder}: no whole token store ({error}); remove it and it is made anew") from error
         return store
 
     def __len__(self) -> int:
@@ -113,7 +99,7 @@ class _Writer:
         ids = np.array(self.ids, np.int64)
         if len(ids) and (ids.min() < 0 or ids.max() >= self.vocabulary):
             raise UserError(
-                f"ids {ids.min()} to {ids.max()} do not fit a vocabulary of {self.vocabulary}; use one tokenizer"
+                f"ids {ids.min()} to {ids.max()} exceed a vocabulary of {self.vocabulary}; use one tokenizer"
             )
         self.tokens.write(ids.astype(self.dtype).tobytes())
         self.offsets.write(np.array(self.ends, OFFSET).tobytes())

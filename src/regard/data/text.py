@@ -100,9 +100,7 @@ def _located(config: PairsConfig) -> PairsConfig:
         return config
     parts = re.fullmatch(r"([^/]+)/([^/-]+)-([^/-]+)/([^/]+)", config.corpus)
     if parts is None:
-        raise UserError(
-            f"corpus {config.corpus!r}; write name/source-target/split, as multi30k-tok/en-de/train, or copy/train"
-        )
+        raise UserError(f"corpus {config.corpus!r}; write it like multi30k-tok/en-de/train or copy/train")
     return replace(named(*parts.groups()), tag=config.tag)
 
 
@@ -115,9 +113,7 @@ def named(name: str, source: str, target: str, split: str) -> PairsConfig:
         raise UserError(f"{name} has no split {split!r}; use {', '.join(SPLITS)}")
     home = os.environ.get(HOME)
     if not home:
-        raise UserError(
-            f"{name} is looked for below the folder {HOME}, which is not set; try export {HOME}=/path/to/data"
-        )
+        raise UserError(f"{name} lies below the folder {HOME}, which is not set; try export {HOME}=/path/to/data")
     found = [Path(home, CORPORA[name].format(split=SPLITS[split], language=language)) for language in (source, target)]
     for path in found:
         if not path.is_file():
@@ -184,10 +180,7 @@ def _aligned(source: Path, target: Path) -> Iterator[tuple[str, str]]:
 def _columns(line: str, path: Path, number: int) -> tuple[str, str]:
     columns = line.split("\t")
     if len(columns) != 2:
-        raise UserError(
-            f"{path}, line {number}: {len(columns)} column{'s' * (len(columns) != 1)}, not 2; "
-            "write source, one tab, target"
-        )
+        raise UserError(f"{path}, line {number}: columns: {len(columns)}, not 2; write source, one tab, target")
     return columns[0], columns[1]
 
 

@@ -54,9 +54,7 @@ class Tokenizer:
         least = 1 if config.kind in MISSING else NUM_BYTES
         if room < least:
             wanted = config.vocabulary - room + least
-            raise UserError(
-                f"a vocabulary of {config.vocabulary} is too small with {len(tags)} tags; use {wanted} or more"
-            )
+            raise UserError(f"a vocabulary of {config.vocabulary} is too small with {len(tags)} tags; use {wanted}")
         return Tokenizer(learn(chain([first], texts), config, room), config.kind, tags)
 
     @staticmethod
@@ -72,9 +70,7 @@ class Tokenizer:
         try:
             return _parsed(json.loads(data))
         except Exception as error:  # the library raises plain Exception
-            raise UserError(
-                f"{path}: no tokenizer of Regard ({type(error).__name__}: {error}); copy it again from where it came"
-            ) from error
+            raise UserError(f"{path}: no tokenizer of Regard ({error}); copy it again from where it came") from error
 
     def save(self, path: Path) -> None:
         """Write one JSON file."""
@@ -128,7 +124,7 @@ class Tokenizer:
     def _check(self, ids: Sequence[int]) -> None:
         if len(ids) and (min(ids) < 0 or max(ids) >= self.vocabulary):
             raise UserError(
-                f"ids {min(ids)} to {max(ids)} are not all among the {self.vocabulary} of this tokenizer; use its own"
+                f"ids {min(ids)} to {max(ids)} are not all below {self.vocabulary}; use this tokenizer's own"
             )
 
 

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from regard.decode.config import Beam
 from regard.decode.filters import apply_all, begin_all, select_all
-from regard.decode.job import Job
-from regard.decode.ranking import Hypothesis, best_normaliser, normaliser
+from regard.decode.job import Hypothesis, Job
 from regard.decode.stepper import S
 from regard.decode.walk import greedy
 
@@ -105,7 +104,7 @@ def breadth_first(job: Job[S, Beam]) -> list[list[Hypothesis]]:
 
         ends = word == stepper.end
         over = ends | limits.eq(length)[:, None]
-        score = (log_prob / normaliser(search, length)).masked_fill(~over, -torch.inf)[:, :size]
+        score = (log_prob / search.normaliser(length)).masked_fill(~over, -torch.inf)[:, :size]
         finished = finished.add(score, log_prob[:, :size], candidates[:, :size])
 
         log_prob, best = log_prob.masked_fill(ends, -torch.inf).topk(size)
@@ -113,7 +112,7 @@ def breadth_first(job: Job[S, Beam]) -> list[list[Hypothesis]]:
         words = candidates.gather(1, best[..., None].expand(-1, -1, length))
         state = step.state
 
-        hopeful = log_prob[:, 0] / best_normaliser(search, length) > finished.score[:, -1]
+        hopeful = log_prob[:, 0] / search.best_normaliser(length) > finished.score[:, -1]
         hopeful &= length < limits
         if not hopeful.all():
             done, going = (~hopeful).nonzero()[:, 0], hopeful.nonzero()[:, 0]

@@ -30,6 +30,17 @@ class Search:
         if self.max_ratio is not None and not 0.0 <= self.max_ratio < math.inf:
             raise UserError(f"max_ratio {self.max_ratio} is no limit for an output; try 3")
 
+    def normaliser(self, length: int) -> float:
+        """What a log-probability is divided by to become a score."""
+        return float((length if self.length_rule == "power" else (5 + length) / 6) ** self.length_penalty)
+
+    def best_normaliser(self, length: int) -> float:
+        """The divisor that would flatter most a log-probability that is still to grow from `length` words on.
+
+        Log-probabilities only fall, so log_prob / best_normaliser bounds every score that can still come of it.
+        """
+        return max(self.normaliser(length), self.normaliser(self.max_length))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Greedy(Search):

@@ -37,9 +37,7 @@ class Ensemble:
             raise UserError("an ensemble of no models; give at least one")
         marks = {(member.start, member.end) for member in members}
         if len(marks) > 1:
-            raise UserError(
-                f"ensemble members disagree on (start, end) tokens: {sorted(marks)}; they must share one vocabulary"
-            )
+            raise UserError(f"ensemble members differ in (start, end): {sorted(marks)}; give them one vocabulary")
         self.members = list(members)
         self.start, self.end = marks.pop()
 

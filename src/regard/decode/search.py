@@ -8,8 +8,7 @@ from typing import Any
 from regard.decode.beam import beam_search
 from regard.decode.config import Beam, Greedy, Sample, Search
 from regard.decode.filters import Filter
-from regard.decode.job import Job
-from regard.decode.ranking import Hypothesis
+from regard.decode.job import Hypothesis, Job
 from regard.decode.stepper import S, Stepper
 from regard.decode.walk import greedy, sample
 from regard.shapes import Padded

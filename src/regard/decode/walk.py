@@ -12,8 +12,7 @@ from torch import Tensor
 
 from regard.decode.config import Sample, Search
 from regard.decode.filters import apply_all, begin_all, select_all
-from regard.decode.job import Job
-from regard.decode.ranking import Hypothesis, normaliser
+from regard.decode.job import Hypothesis, Job
 from regard.decode.stepper import S
 from regard.rng import Key, uniforms
 from regard.shapes import Padded
@@ -50,7 +49,7 @@ def walk(job: Job[S, Search], choose: Choice) -> list[list[Hypothesis]]:
             rows, tokens, state = rows[index], tokens[index], state.select(index)
             active = select_all(active, index)
     return [
-        [Hypothesis(tokens=words, log_prob=p, score=p / normaliser(search, len(words)))]
+        [Hypothesis(tokens=words, log_prob=p, score=p / search.normaliser(len(words)))]
         for words, p in zip(Padded(said, lengths).lists(), log_prob.tolist(), strict=True)
     ]
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from regard.decode.config import Beam, Search
 from regard.decode.filters import Filter
-from regard.decode.ranking import Hypothesis
+from regard.decode.job import Hypothesis
 from regard.decode.search import decode
 from regard.decode.stepper import Stepper
 from regard.errors import UserError

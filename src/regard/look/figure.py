@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import cos, radians, sin
-from typing import Any
 
 from regard.errors import UserError
 from regard.look.labels import clusters, columns, drawing, fit, markup, pixels
@@ -72,10 +71,6 @@ class Picture:
         body += [f'<path d="{frame}" fill="none" stroke="#000000"/>', "</g>"]
         width = max(*ends, right, GAP + pixels(self.title, FONT)) + GAP
         return drawing(width, bottom + GAP, self.title or "attention", body)
-
-    def json(self) -> dict[str, Any]:
-        """The same as plain data."""
-        return {"title": self.title, "source": self.source, "target": self.target, "weights": self.weights}
 
     def _cell(self, t: int, s: int, left: int, top: int) -> str:
         weight = _clipped(self.weights[t][s])

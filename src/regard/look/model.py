@@ -61,9 +61,7 @@ class Look:
         """As a picture (.svg) or as data (.json)."""
         path = Path(path)
         if path.suffix not in (".svg", ".json"):
-            raise UserError(
-                f"{path}: no picture is made as {path.suffix or 'a file without an ending'}; use .svg or .json"
-            )
+            raise UserError(f"{path}: no picture is made as {path.suffix or 'no kind at all'}; use .svg or .json")
         text = self.picture().svg() if path.suffix == ".svg" else json.dumps(self.json(), ensure_ascii=False)
         write(path, text.encode())
 

@@ -12,6 +12,7 @@ from regard.errors import UserError
 from regard.metrics.text import check, sacrebleu_metric
 from regard.rng import Key
 
+Texts = Sequence[str]
 RESAMPLED = ("bleu", "bleu_tokenized", "chrf")
 
 
@@ -28,12 +29,7 @@ class Comparison:
 
 
 def paired_bootstrap(
-    first: Sequence[str],
-    second: Sequence[str],
-    references: Sequence[str],
-    metric: str = "bleu",
-    samples: int = 1000,
-    seed: int = 12345,
+    first: Texts, second: Texts, references: Texts, metric: str = "bleu", samples: int = 1000, seed: int = 12345
 ) -> Comparison:
     """Both systems on the same test sets, drawn from the given one with replacement [Koehn 2004].
 
@@ -60,7 +56,7 @@ def paired_bootstrap(
 
 
 def _statistics(
-    metric: str, systems: Sequence[Sequence[str]], references: Sequence[str]
+    metric: str, systems: Sequence[Texts], references: Texts
 ) -> tuple[list[NDArray[np.int64]], Callable[[NDArray[np.int64]], float]]:
     """Each system's counts (sentences, statistics), and the score of such counts summed over sentences.
 

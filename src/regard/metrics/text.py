@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -32,21 +33,6 @@ class Pronounced:
 
     words: float
     phones: float
-
-
-def bleu(outputs: Sequence[str], references: Sequence[str]) -> Scored:
-    """Corpus BLEU [Papineni+ 2002], with mteval's tokenisation (13a)."""
-    return _sacrebleu("bleu", outputs, references)
-
-
-def bleu_tokenized(outputs: Sequence[str], references: Sequence[str]) -> Scored:
-    """BLEU as papers report it on text that is tokenised already: split at spaces and nowhere else."""
-    return _sacrebleu("bleu_tokenized", outputs, references)
-
-
-def chrf(outputs: Sequence[str], references: Sequence[str]) -> Scored:
-    """Corpus chrF2 over character n-grams [Popović 2015]; spaces do not count, so tokenisation hardly matters."""
-    return _sacrebleu("chrf", outputs, references)
 
 
 def exact_match(outputs: Sequence[str], references: Sequence[str]) -> Scored:
@@ -122,9 +108,8 @@ def sacrebleu_metric(name: str) -> Metric:
         raise UserError(f'{name} needs sacrebleu, which is not installed; pip install "regard[train]"') from error
     if name == "chrf":
         return CHRF()
-    return BLEU(
-        tokenize="none" if name == "bleu_tokenized" else "13a", force=True
-    )  # force: no word about text that looks tokenised
+    # force: no word about text that looks tokenised.
+    return BLEU(tokenize="none" if name == "bleu_tokenized" else "13a", force=True)
 
 
 def _sacrebleu(name: str, outputs: Sequence[str], references: Sequence[str]) -> Scored:
@@ -133,6 +118,10 @@ def _sacrebleu(name: str, outputs: Sequence[str], references: Sequence[str]) -> 
     score = metric.corpus_score(outputs, [references])
     return Scored(name, score.score, str(metric.get_signature()))
 
+
+bleu = partial(_sacrebleu, "bleu")  # of a corpus, with mteval's tokenisation, 13a [Papineni+ 2002]
+bleu_tokenized = partial(_sacrebleu, "bleu_tokenized")  # as papers have it for tokenised text: split at spaces alone
+chrf = partial(_sacrebleu, "chrf")  # chrF2, in which spaces do not count [Popović 2015]
 
 METRICS: dict[str, tuple[Callable[[Sequence[str], Sequence[str]], Scored], Literal["higher", "lower"]]] = {
     "bleu": (bleu, "higher"),

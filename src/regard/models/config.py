@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal, Self
 
-from regard.attention.config import AttentionConfig, PositionConfig
+from regard.attention.config import AttentionConfig
 from regard.errors import UserError
-from regard.nn.config import Placement, RecurrentLayersConfig, StackConfig, check_rates
+from regard.nn.config import RecurrentLayersConfig, StackConfig, check_rates
 
 DERIVED = {"derived": True}  # a setting that no recipe has: the tokenizer tells it
 
@@ -33,67 +33,33 @@ class Seq2seqConfig:
         check_rates(dropout=self.dropout)
         if self.tied == "all" and self.source_vocabulary != self.target_vocabulary:
             raise UserError(
-                f"tied: all needs one vocabulary, not {self.source_vocabulary} source and "
-                f"{self.target_vocabulary} target words; use tied: output"
+                f"tied: all of {self.source_vocabulary} and {self.target_vocabulary} words; use tied: output"
             )
         for name in ("start", "end"):
             if self.target_vocabulary and not 0 <= getattr(self, name) < self.target_vocabulary:
                 raise UserError(f"{name} token {getattr(self, name)} is outside {self.target_vocabulary} words")
 
+    def sized(self, source_vocabulary: int, target_vocabulary: int) -> Self:
+        """The same, for vocabularies of so many words."""
+        return replace(self, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary)
+
 
 @dataclass(frozen=True, kw_only=True)
-class TransformerConfig(Seq2seqConfig):
+class TransformerConfig(Seq2seqConfig, StackConfig):
     """The Transformer encoder-decoder [Vaswani+ 2017]."""
 
     kind: Literal["transformer"] = "transformer"
-    width: int = 512
-    hidden: int = 2048
-    """Width inside the feed-forward layers."""
-    num_heads: int = 8
-    num_kv_heads: int | None = None
-    """Default: num_heads."""
     encoder_layers: int = 6
     decoder_layers: int = 6
-    position: PositionConfig = PositionConfig()
-    activation: str = "relu"
-    norm: str = "layer"
-    placement: Placement = "post"
-    score: str = "scaled_dot"
-    bias: bool = True
-    """Of all linear maps."""
     scaled_embedding: bool = True
     embedding_norm: bool = False
     output_bias: bool = False
-    attention_dropout: float = 0.0
-    hidden_dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        for cross in (False, True):  # their rules hold for these fields too
-            self.stack(cross)
-
-    def stack(self, cross: bool) -> StackConfig:
-        """Of the decoder, which looks across, or of the encoder."""
-        attention = AttentionConfig(
-            width=self.width,
-            num_heads=self.num_heads,
-            num_kv_heads=self.num_kv_heads,
-            score=self.score,
-            bias=self.bias,
-            dropout=self.attention_dropout,
-        )
-        return StackConfig(
-            attention=attention,
-            num_layers=self.decoder_layers if cross else self.encoder_layers,
-            hidden=self.hidden,
-            activation=self.activation,
-            norm=self.norm,
-            placement=self.placement,
-            position=self.position,
-            dropout=self.dropout,
-            hidden_dropout=self.hidden_dropout,
-            cross=cross,
-        )
+        Seq2seqConfig.__post_init__(self)
+        StackConfig.__post_init__(self)
+        if min(self.encoder_layers, self.decoder_layers) < 1:
+            raise UserError(f"{self.encoder_layers} encoder and {self.decoder_layers} decoder layers; use 1 or more")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,8 +102,7 @@ class RecurrentConfig(Seq2seqConfig):
             raise UserError(f"width {self.width} cannot be shared by two directions; try {self.width + 1}")
         if self.bridge == "copy" and self.encoder_layers != self.decoder_layers:
             raise UserError(
-                f"bridge: copy from {self.encoder_layers} encoder layers to {self.decoder_layers} decoder layers; "
-                "make them equal, or use bridge: linear"
+                f"bridge: copy from {self.encoder_layers} to {self.decoder_layers} layers; use as many, or linear"
             )
         if self.attention is not None and self.encoding != "first":
             raise UserError("encoding: every is for models without attention; drop it, or set attention: null")
@@ -188,72 +153,39 @@ class RecurrentConfig(Seq2seqConfig):
         return self.looking.out_width
 
 
-def transformer_tiny(source_vocabulary: int, target_vocabulary: int) -> TransformerConfig:
+def transformer_tiny() -> TransformerConfig:
     """4+4 layers of width 128: a model for small data and two cores."""
-    return TransformerConfig(
-        source_vocabulary=source_vocabulary,
-        target_vocabulary=target_vocabulary,
-        width=128,
-        hidden=256,
-        num_heads=4,
-        encoder_layers=4,
-        decoder_layers=4,
-        placement="pre",
-        dropout=0.3,
-    )
+    config = TransformerConfig(width=128, hidden=256, num_heads=4, placement="pre", dropout=0.3)
+    return replace(config, encoder_layers=4, decoder_layers=4)
 
 
-def transformer_base(source_vocabulary: int, target_vocabulary: int) -> TransformerConfig:
+def transformer_base() -> TransformerConfig:
     """The paper's base model: 6+6 layers of width 512 [Vaswani+ 2017, table 3]."""
-    return TransformerConfig(source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary, dropout=0.1)
+    return TransformerConfig(dropout=0.1)
 
 
-def transformer_big(source_vocabulary: int, target_vocabulary: int) -> TransformerConfig:
+def transformer_big() -> TransformerConfig:
     """The paper's big model: width 1024, 16 heads [Vaswani+ 2017, table 3]."""
-    return TransformerConfig(
-        source_vocabulary=source_vocabulary,
-        target_vocabulary=target_vocabulary,
-        width=1024,
-        hidden=4096,
-        num_heads=16,
-        dropout=0.3,
-    )
+    return TransformerConfig(width=1024, hidden=4096, num_heads=16, dropout=0.3)
 
 
-def recurrent_bahdanau(source_vocabulary: int, target_vocabulary: int) -> RecurrentConfig:
+def recurrent_bahdanau() -> RecurrentConfig:
     """Additive attention from the previous state, a GRU pair as encoder [Bahdanau+ 2015]."""
-    return RecurrentConfig(
-        source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary, cell="gru", dropout=0.2
-    )
+    return RecurrentConfig(cell="gru", dropout=0.2)
 
 
-def recurrent_luong(source_vocabulary: int, target_vocabulary: int) -> RecurrentConfig:
+def recurrent_luong() -> RecurrentConfig:
     """Bilinear attention from the current state, two LSTM layers [Luong+ 2015]."""
-    return RecurrentConfig(
-        source_vocabulary=source_vocabulary,
-        target_vocabulary=target_vocabulary,
-        encoder_layers=2,
-        decoder_layers=2,
-        bidirectional=False,
-        bridge="copy",
-        attention=RecurrentAttention(score="bilinear", query="current"),
-        dropout=0.2,
-    )
+    attention = RecurrentAttention(score="bilinear", query="current")
+    return replace(recurrent_plain(), encoder_layers=2, decoder_layers=2, attention=attention)
 
 
-def recurrent_plain(source_vocabulary: int, target_vocabulary: int) -> RecurrentConfig:
+def recurrent_plain() -> RecurrentConfig:
     """No attention: the final state of the source is all that the decoder gets [Sutskever+ 2014]."""
-    return RecurrentConfig(
-        source_vocabulary=source_vocabulary,
-        target_vocabulary=target_vocabulary,
-        bidirectional=False,
-        bridge="copy",
-        attention=None,
-        dropout=0.2,
-    )
+    return RecurrentConfig(bidirectional=False, bridge="copy", attention=None, dropout=0.2)
 
 
-PRESETS: dict[str, Callable[[int, int], Seq2seqConfig]] = {
+PRESETS: dict[str, Callable[[], Seq2seqConfig]] = {
     "transformer_tiny": transformer_tiny,
     "transformer_base": transformer_base,
     "transformer_big": transformer_big,

@@ -29,28 +29,15 @@ class RecurrentState:
     watch: bool
 
     def select(self, index: Tensor) -> RecurrentState:
-        return RecurrentState(
-            self.hidden[index],
-            None if self.memory is None else self.memory.select(index),
-            self.lengths[index],
-            None if self.encoding is None else self.encoding[index],
-            self.watch,
-        )
+        memory = self.memory and self.memory.select(index)
+        encoding = None if self.encoding is None else self.encoding[index]
+        return RecurrentState(self.hidden[index], memory, self.lengths[index], encoding, self.watch)
 
     def join(self, other: RecurrentState) -> RecurrentState:
-        memory = None
-        if self.memory is not None and other.memory is not None:
-            memory = self.memory.join(other.memory, "right")
-        encoding = None
-        if self.encoding is not None and other.encoding is not None:
-            encoding = torch.cat((self.encoding, other.encoding))
-        return RecurrentState(
-            torch.cat((self.hidden, other.hidden)),
-            memory,
-            torch.cat((self.lengths, other.lengths)),
-            encoding,
-            self.watch or other.watch,
-        )
+        both = self.memory and other.memory and self.memory.join(other.memory, "right")
+        told = [x for x in (self.encoding, other.encoding) if x is not None]
+        hidden, lengths = torch.cat((self.hidden, other.hidden)), torch.cat((self.lengths, other.lengths))
+        return RecurrentState(hidden, both, lengths, torch.cat(told) if told else None, self.watch or other.watch)
 
 
 class Recurrent(Seq2seq[RecurrentState]):

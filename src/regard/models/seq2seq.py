@@ -84,6 +84,5 @@ def check_source(source: Padded) -> None:
     shortest, longest = torch.aminmax(source.lengths)
     if shortest < 1 or longest > source.tokens.shape[1]:
         raise UserError(
-            f"source lengths from {int(shortest)} to {int(longest)} for {source.tokens.shape[1]} tokens a row; "
-            "each sentence needs at least one token and at most the row"
+            f"source lengths {int(shortest)} to {int(longest)} in rows of {source.tokens.shape[1]}; use 1 to that"
         )

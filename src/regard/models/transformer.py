@@ -68,8 +68,8 @@ class Transformer(Seq2seq[TransformerState]):
         tables = Tables.of(config, config.width)
         self.source_embedding = self._embedding(tables.source)
         self.target_embedding = self._embedding(tables.target)
-        self.encoder = Stack(config.stack(cross=False))
-        self.decoder = Stack(config.stack(cross=True))
+        self.encoder = Stack(config, config.encoder_layers)
+        self.decoder = Stack(config, config.decoder_layers, cross=True)
         self.head = OutputHead(tables.output, bias=config.output_bias)
         self.watched = f"decoder.{config.decoder_layers - 1}.cross"  # the last layer's heads, on average
 

@@ -22,27 +22,43 @@ def check_rates(**rates: float) -> None:
 class StackConfig:
     """Blocks of attention and feed-forward, one above the other."""
 
-    attention: AttentionConfig
-    """Of self-attention; cross-attention has the same shape, without position."""
-    num_layers: int
-    hidden: int
+    width: int = 512
+    hidden: int = 2048
     """Width inside the feed-forward layers."""
+    num_heads: int = 8
+    num_kv_heads: int | None = None
+    """Default: num_heads."""
+    position: PositionConfig = PositionConfig()
+    """Of self-attention; cross-attention has the same shape, without position."""
     activation: str = "relu"
     norm: str = "layer"
     placement: Placement = "post"
     """Norm before each sub-layer (steadier), after the residual (as published), or nowhere."""
-    position: PositionConfig = PositionConfig()
+    score: str = "scaled_dot"
+    bias: bool = True
+    """Of all linear maps."""
     dropout: float = 0.0
     """Of each sub-layer's output."""
+    attention_dropout: float = 0.0
     hidden_dropout: float = 0.0
     """Inside the feed-forward layers."""
-    cross: bool = False
-    """Whether blocks also look at a memory."""
 
     def __post_init__(self) -> None:
-        check_rates(dropout=self.dropout, hidden_dropout=self.hidden_dropout)
-        if self.num_layers < 1 or self.hidden < 1:
-            raise UserError(f"num_layers {self.num_layers} and hidden {self.hidden} must be at least 1")
+        check_rates(dropout=self.dropout, hidden_dropout=self.hidden_dropout, attention_dropout=self.attention_dropout)
+        if self.hidden < 1:
+            raise UserError(f"hidden {self.hidden} must be at least 1")
+        _ = self.attention  # its rules hold for these fields too
+
+    @property
+    def attention(self) -> AttentionConfig:
+        return AttentionConfig(
+            width=self.width,
+            num_heads=self.num_heads,
+            num_kv_heads=self.num_kv_heads,
+            score=self.score,
+            bias=self.bias,
+            dropout=self.attention_dropout,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -70,6 +70,5 @@ def check_tokens(tokens: Tensor, vocabulary: int) -> None:
     low, high = torch.aminmax(tokens)
     if low < 0 or high >= vocabulary:
         raise UserError(
-            f"token id {int(low if low < 0 else high)} is outside the vocabulary of {vocabulary}; "
-            "was the text encoded by this model's tokenizer?"
+            f"token id {int(low if low < 0 else high)} is outside {vocabulary} words; use the model's tokenizer"
         )

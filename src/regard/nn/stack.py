@@ -36,44 +36,36 @@ class Stacked:
 class Block(nn.Module):
     """Self-attention, cross-attention where there is a memory, feed-forward; each inside a residual."""
 
-    def __init__(self, config: StackConfig, layer: int) -> None:
+    def __init__(self, config: StackConfig, layer: int, cross: bool) -> None:
         super().__init__()
         attention = config.attention
         position = layer_position(config.position, attention.head_width, attention.num_heads, layer)
         self.self_attention = MultiheadAttention(attention, position)
         self.self_residual = self._residual(config)
-        self.cross_attention = MultiheadAttention(attention) if config.cross else None
-        self.cross_residual = self._residual(config) if config.cross else None
+        self.cross_attention = MultiheadAttention(attention) if cross else None
+        self.cross_residual = self._residual(config) if cross else None
         self.feedforward = FeedForward(
-            attention.width, config.hidden, config.activation, config.hidden_dropout, attention.bias
+            config.width, config.hidden, config.activation, config.hidden_dropout, config.bias
         )
         self.feedforward_residual = self._residual(config)
 
     @staticmethod
     def _residual(config: StackConfig) -> Residual:
-        return Residual(config.attention.width, config.norm, config.placement, config.dropout)
+        return Residual(config.width, config.norm, config.placement, config.dropout)
 
     def forward(
-        self,
-        x: Tensor,
-        *,
-        mask: Mask,
-        positions: Tensor,
-        past: KV | None,
-        starts: Tensor | None,
-        memory: KV | None,
-        memory_mask: Mask,
-        site: Site,
+        self, x: Tensor, mask: Mask, past: KV | None, starts: Tensor | None, memory: KV | None, across: Mask, site: Site
     ) -> tuple[Tensor, KV]:
         seen = self.self_residual.enter(x)
-        cache = self.self_attention.memorise(seen, positions)
-        cache = cache if past is None else past.append(cache)
+        num_past = past.num_keys if past else 0
+        cache = self.self_attention.memorise(seen, steps(x.shape[1], num_past + x.shape[1], starts, x.device)[0])
+        cache = past.append(cache) if past else cache
         said = self.self_attention(seen, cache, mask=mask, starts=starts, site=site / "self")
         x = self.self_residual.leave(x, said, site / "self")
         if self.cross_attention is not None and self.cross_residual is not None:
             assert memory is not None, "a block with cross-attention needs a memory"
             seen = self.cross_residual.enter(x)
-            said = self.cross_attention(seen, memory, mask=memory_mask, site=site / "cross")
+            said = self.cross_attention(seen, memory, mask=across, site=site / "cross")
             x = self.cross_residual.leave(x, said, site / "cross")
         said = self.feedforward(self.feedforward_residual.enter(x), site / "hidden")
         return self.feedforward_residual.leave(x, said, site / "feedforward"), cache
@@ -82,11 +74,11 @@ class Block(nn.Module):
 class Stack(nn.Module):
     """Blocks, one above the other; with norms before the sub-layers, one more at the end."""
 
-    def __init__(self, config: StackConfig) -> None:
+    def __init__(self, config: StackConfig, num_layers: int, *, cross: bool = False) -> None:
         super().__init__()
-        self.blocks = nn.ModuleList(Block(config, layer) for layer in range(config.num_layers))
+        self.blocks = nn.ModuleList(Block(config, layer, cross) for layer in range(num_layers))
         last = config.placement == "pre"
-        self.norm = make_norm(config.norm, config.attention.width) if last else nn.Identity()
+        self.norm = make_norm(config.norm, config.width) if last else nn.Identity()
 
     def memorise(self, memory: Tensor) -> tuple[KV, ...]:
         """What each layer's cross-attention keeps of an encoder's output (B, S, C)."""
@@ -103,20 +95,10 @@ class Stack(nn.Module):
         site: Site = Site(),
     ) -> Stacked:
         """x (B, T, C) continues `past`, whose sentences begin at index `starts` (B,) where they are ragged."""
-        num_past = past[0].num_keys if past else 0
-        positions, _ = steps(x.shape[1], num_past + x.shape[1], starts, x.device)
         mask = mask.shifted(starts)
         caches = []
         for i, block in enumerate(self.blocks):
-            x, cache = block(
-                x,
-                mask=mask,
-                positions=positions,
-                past=past[i] if past else None,
-                starts=starts,
-                memory=memory.layers[i] if memory else None,
-                memory_mask=memory.mask if memory else Mask(),
-                site=site / i,
-            )
+            kv, across = (memory.layers[i], memory.mask) if memory else (None, Mask())
+            x, cache = block(x, mask, past[i] if past else None, starts, kv, across, site / i)
             caches.append(cache)
         return Stacked(self.norm(x), tuple(caches))

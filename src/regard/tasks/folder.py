@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -109,12 +109,10 @@ def _weights(path: Path, wanted: dict[str, tuple[int, ...]]) -> dict[str, Tensor
     try:
         with safe_open(path, "pt") as file:
             stored = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-            problems = [f"{name} is missing" for name in sorted(wanted.keys() - stored.keys())]
-            problems += [f"{name} is unexpected" for name in sorted(stored.keys() - wanted.keys())]
-            problems += [
-                f"{name} is {stored[name]}, not {size}"
-                for name, size in wanted.items()
-                if name in stored and stored[name] != size
+            problems = [
+                f"{name} is {stored.get(name, 'missing')}, where {wanted.get(name, 'nothing')} is expected"
+                for name in sorted(wanted.keys() | stored.keys())
+                if stored.get(name) != wanted.get(name)
             ]
             if problems:
                 raise UserError(f"{path}: does not fit {CONFIG}: " + "; ".join(problems[:20]))
@@ -125,12 +123,3 @@ def _weights(path: Path, wanted: dict[str, tuple[int, ...]]) -> dict[str, Tensor
         if not torch.isfinite(tensor).all():
             raise UserError(f"{path}: {name} holds numbers that are not finite; the file is damaged")
     return tensors
-
-
-def with_vocabulary(
-    config: TransformerConfig | RecurrentConfig, tokenizers: Tokenizers
-) -> TransformerConfig | RecurrentConfig:
-    """Settings of a recipe, completed by what the tokenizers count."""
-    return replace(
-        config, source_vocabulary=tokenizers.source.vocabulary, target_vocabulary=tokenizers.target.vocabulary
-    )

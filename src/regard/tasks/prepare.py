@@ -60,24 +60,19 @@ def store_for(config: DataConfig, tokenizers: Tokenizers, folder: Path) -> tuple
     place, left = folder / "store", None
     if not place.exists():
         left = Left()
-        vocabulary = max(tokenizers.source.vocabulary, tokenizers.target.vocabulary)
-        build(place, _rows(config, tokenizers, left), vocabulary=vocabulary)
+        build(place, _rows(config, tokenizers, left), vocabulary=max(tokenizers.sizes))
     return Store.open(place), left
 
 
 def held_out(config: DataConfig, tokenizers: Tokenizers) -> Held | None:
     """The validation pairs, whole: nothing is left out of what is measured."""
-    texts = [pair for corpus in config.valid for pair in pairs(corpus)]
-    if not texts:
-        return None
-    sources = [
-        ids
-        for corpus in config.valid
-        for chunk in _chunks(pairs(corpus))
-        for ids in tokenizers.read([pair.source for pair in chunk], corpus.tag)
-    ]
-    targets = tokenizers.target.encode([pair.target for pair in texts])
-    return Held(sources, targets, [pair.target for pair in texts])
+    sources: list[list[int]] = []
+    references: list[str] = []
+    for corpus in config.valid:
+        for chunk in _chunks(pairs(corpus)):
+            sources += tokenizers.read([pair.source for pair in chunk], corpus.tag)
+            references += [pair.target for pair in chunk]
+    return Held(sources, tokenizers.target.encode(references), references) if references else None
 
 
 def _rows(config: DataConfig, tokenizers: Tokenizers, left: Left) -> Iterator[tuple[list[int], list[int]]]:

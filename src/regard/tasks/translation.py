@@ -34,6 +34,11 @@ class Tokenizers:
     source: Tokenizer
     target: Tokenizer
 
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Words of each."""
+        return self.source.vocabulary, self.target.vocabulary
+
     def read(self, texts: Sequence[str], tag: str | None = None) -> list[list[int]]:
         """Sources as a model reads them: the direction's tag if there is one, the words, the end mark."""
         first = [] if tag is None else [self.source.tag_id(tag)]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.decode.config import Beam
-from regard.decode.ranking import Hypothesis
+from regard.decode.job import Hypothesis
 from regard.engine.explain import Explanation, explain
 from regard.engine.torch import TorchEngine
 from regard.errors import UserError
@@ -60,14 +60,10 @@ class Translator:
         (source,) = self.tokenizers.read([text], self.tag)
         if len(source) <= self.max_length:
             return [text]
-        words = text.split(" ")
-        if len(words) == 1:  # one endless word
-            middle = len(text) // 2
-            halves = text[:middle], text[middle:]
-        else:
-            middle = len(words) // 2
-            halves = " ".join(words[:middle]), " ".join(words[middle:])
-        return [part for half in halves for part in self.parts(half)]
+        space = " " if " " in text else ""  # or one endless word
+        words = text.split(" ") if space else list(text)
+        halves = words[: len(words) // 2], words[len(words) // 2 :]
+        return [part for half in halves for part in self.parts(space.join(half))]
 
     def text(self, hypothesis: Hypothesis) -> str:
         """One line, whatever the model says."""

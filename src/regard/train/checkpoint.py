@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -33,6 +33,11 @@ class TrainState:
     """Target tokens trained on."""
     logged: int = 0
     """Bytes of metrics.jsonl that belong to this state."""
+
+    def after(self, tokens: int, seconds: float, flops: float) -> TrainState:
+        """One update later."""
+        grown = replace(self, tokens=self.tokens + tokens, seconds=self.seconds + seconds, flops=self.flops + flops)
+        return replace(grown, step=self.step + 1)
 
 
 @dataclass(eq=False)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import cos, pi
 from typing import Literal
 
 from regard.data.config import DataConfig
@@ -10,6 +12,14 @@ from regard.decode.config import Beam
 from regard.errors import UserError
 from regard.models.config import RecurrentConfig, TransformerConfig, transformer_tiny
 from regard.nn.config import check_rates
+
+# From the update (counted from 1), the updates of warm-up, and all updates, to a share of the peak.
+SCHEDULES: dict[str, Callable[[float, float, float], float]] = {
+    "constant": lambda step, warmup, steps: 1.0,
+    "inverse_sqrt": lambda step, warmup, steps: (warmup / step) ** 0.5,  # [Vaswani+ 2017, eq. 3]
+    "linear": lambda step, warmup, steps: (steps + 1 - step) / max(1.0, steps + 1 - warmup),
+    "cosine": lambda step, warmup, steps: (1 + cos(pi * (step - warmup) / max(1.0, steps + 1 - warmup))) / 2,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +61,7 @@ class TrainConfig:
         check_rates(label_smoothing=self.label_smoothing, average=self.average if self.average < 2 else 0.0)
         if self.average >= 2 and (self.average > self.checkpoints or self.average % 1):
             raise UserError(
-                f"average {self.average:g} of {self.checkpoints} checkpoints; give 2 to that many, or a decay below 1"
+                f"average {self.average:g} of {self.checkpoints} checkpoints; give 2 to all, or a decay below 1"
             )
         if (self.steps is None) == (self.minutes is None):
             raise UserError(f"steps {self.steps} and minutes {self.minutes}; give one of the two")
@@ -62,6 +72,13 @@ class TrainConfig:
         if self.warmup < 0 or self.clip < 0 or self.weight_decay < 0:
             raise UserError(f"warmup {self.warmup}, clip {self.clip}, weight_decay {self.weight_decay}; none below 0")
 
+    def rate(self, step: int, steps: int) -> float:
+        """Of update `step`, counted from 0, among `steps`: linear to the peak, then by the schedule."""
+        warmup = self.warmup if self.warmup >= 1 else self.warmup * steps
+        if step + 1 < warmup:
+            return self.lr * (step + 1) / warmup
+        return self.lr * SCHEDULES[self.schedule](step + 1, max(1.0, warmup), steps)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
@@ -71,19 +88,15 @@ class Recipe:
     """Of recipes; this is 1."""
     task: Literal["translation"] = "translation"
     data: DataConfig
-    model: TransformerConfig | RecurrentConfig = replace(transformer_tiny(0, 0), tied="all", dropout=0.15)
+    model: TransformerConfig | RecurrentConfig = replace(transformer_tiny(), tied="all", dropout=0.15)
     train: TrainConfig
     search: Beam = Beam(max_ratio=3.0)
     """How outputs are found, in validation and afterwards."""
 
     def __post_init__(self) -> None:
         if self.version != 1:
-            raise UserError(
-                f"a recipe of version {self.version}; this Regard reads version 1, so use the one that wrote it"
-            )
+            raise UserError(f"a recipe of version {self.version}; this Regard reads 1, so use the one that wrote it")
         if self.train.average >= 2 and not self.data.valid:
             raise UserError("train.average of checkpoints needs data.valid, to see whether the mean is better")
         if self.model.tied == "all" and not self.data.tokenizer.joint:
-            raise UserError(
-                "model.tied: all needs one vocabulary; set data.tokenizer.joint: true, or model.tied: output"
-            )
+            raise UserError("model.tied: all needs one vocabulary; set data.tokenizer.joint: true, or tied: output")

@@ -27,7 +27,6 @@ from regard.tasks.task import Task
 from regard.train.checkpoint import TrainState, Weights, fill_with_mean, newest, steps_in
 from regard.train.config import TrainConfig
 from regard.train.plan import Plan
-from regard.train.schedule import rate
 
 
 class InterruptedTrainingError(Exception):
@@ -88,16 +87,9 @@ class Trainer:
                 loss = self.update(self.weights.model, self.weights.optimizer, self.state.step, plan)
                 self._follow()
                 spent = time.perf_counter() - began
-                step = self.state.step + 1
-                tokens = self.state.tokens + loss[1]
                 cost = sum(plan.cost(self.task.shape(name)) for name in self._names(self.state.step))
-                self.state = replace(
-                    self.state,
-                    step=step,
-                    tokens=tokens,
-                    seconds=self.state.seconds + spent,
-                    flops=self.state.flops + cost,
-                )
+                self.state = self.state.after(loss[1], spent, cost)
+                step = self.state.step
                 best = "" if self.state.best is None else f"best {self.task.primary[0]} {self.state.best:.2f}"
                 bar.update(step, loss=f"loss {loss[0]:.3f}", speed=f"{loss[1] / spent:,.0f} tokens/s", best=best)
                 if step in evaluate_at:
@@ -134,7 +126,7 @@ class Trainer:
         if self.config.clip:
             _clip(gradients, self.config.clip)
         for group in optimizer.param_groups:
-            group["lr"] = self.config.lr if plan is None else rate(self.config, step, plan.steps)
+            group["lr"] = self.config.lr if plan is None else self.config.rate(step, plan.steps)
         optimizer.step()
         return total / weight, int(weight)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import platform
 import time
@@ -68,27 +67,16 @@ def terms(shape: Shape) -> list[float]:
 
 
 def make_plan(
-    task: Task,
-    model: nn.Module,
-    config: TrainConfig,
-    update: Callable[[nn.Module, int], None],
-    evaluate: Callable[[nn.Module], object],
+    task: Task, probe: nn.Module, config: TrainConfig, update: Callable[[int], object], evaluate: Callable[[], object]
 ) -> Plan:
-    """Tries the largest batch, counts its work, and times throw-away updates of a copy if a budget is to be met."""
-    probe = copy.deepcopy(model)
+    """Tries the largest batch, counts its work, and times throw-away updates of a probe if a budget is to be met."""
     try_largest(task, probe)
     steps, evaluations = config.steps, config.evaluations
     if steps is None:
         assert config.minutes is not None
-        update(probe, 0)
-
-        def updates() -> None:
-            for trial in range(TRIALS):
-                update(probe, trial)
-
-        an_update = _seconds(updates) / TRIALS
-        # Of a model that cannot end its sentences yet: more than most will take.
-        an_evaluation = _seconds(lambda: evaluate(probe))
+        update(0)
+        an_update = _seconds(lambda: [update(trial) for trial in range(TRIALS)]) / TRIALS
+        an_evaluation = _seconds(evaluate)  # of a model that cannot end its sentences yet: more than most will take
         budget = config.minutes * 60 * (1 - RESERVE)
         evaluations = max(1, min(evaluations, int(budget * EVALUATING / an_evaluation)))
         steps = max(1, int((budget - evaluations * an_evaluation) / an_update))
@@ -98,7 +86,7 @@ def make_plan(
         threads=torch.get_num_threads(),
         torch=str(torch.__version__),
         machine=platform.machine() + " " + torch.backends.cpu.get_cpu_capability(),
-        parameters=sum(p.numel() for p in model.parameters()),
+        parameters=sum(p.numel() for p in probe.parameters()),
         flops=tuple(count_flops(task, probe)),
     )
 
