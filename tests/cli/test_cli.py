@@ -194,7 +194,7 @@ def test_a_model_can_be_trained_further_and_a_run_go_on_with_changes(model: Path
     assert second["valid_loss"] < first["valid_loss"], "it begins where the other ended"
     assert (tmp_path / "further" / "tokenizer.json").read_bytes() == (model / "tokenizer.json").read_bytes()
     wrong = regard("train", recipe, "--out", tmp_path / "x", "--from", model, "--set", "model.width=32", code=2)
-    assert "has another shape than this recipe" in wrong.stderr.decode()
+    assert "has another shape (" in wrong.stderr.decode()
 
     out = tmp_path / "run"
     regard("train", recipe, "--out", out, "--set", "train.steps=20")
@@ -303,7 +303,7 @@ def test_two_systems_are_compared_by_paired_bootstrap(model: Path, tmp_path: Pat
     assert "paired bootstrap" in (said := regard(*files, "--against", tmp_path / "perfect").stdout.decode())
     assert "with 100.00" in said
     (tmp_path / "short").write_text("rot\n")
-    assert "short 1; line n" in regard(*files, "--against", tmp_path / "short", code=2).stderr.decode()
+    assert "short 1; lines n" in regard(*files, "--against", tmp_path / "short", code=2).stderr.decode()
 
 
 def test_one_model_of_two_directions_follows_the_tag(tmp_path: Path) -> None:
