@@ -113,11 +113,10 @@ class Mask:
         of_keys = _axes(ids, (2,), "segment ids")
         if query_ids is None:
             return Mask(lambda grid: _seated(of_keys, grid, "segment ids") == _keyed(of_keys, grid, "segment ids"))
-        name = "segment ids of queries"
-        of_queries = _axes(query_ids, (2,), name)
+        of_queries = _axes(query_ids, (2,), "segment ids of queries")
 
         def rule(grid: Grid) -> Tensor:
-            queries = _pick(of_queries, grid.rows, grid.shape[0], name)[:, None, :, None]
+            queries = _pick(of_queries, grid.rows, grid.shape[0], "segment ids of queries")[:, None, :, None]
             return queries == _keyed(of_keys, grid, "segment ids")
 
         return Mask(rule)

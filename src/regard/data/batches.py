@@ -26,15 +26,16 @@ def plan(source_lengths: Lengths, target_lengths: Lengths, tokens: int, key: Key
         raise UserError(f"batches of {tokens} tokens hold nothing; use 1 or more, say 4096")
     if count == 0:
         return []
-    source, target = source_lengths.astype(np.int64), target_lengths.astype(np.int64)
-    rank = target * (source.max() + 1) + source
+    widest = int(source_lengths.max()) + 1
+    small = widest * (int(target_lengths.max()) + 1) < 1 << 31  # of ten million pairs it matters
+    rank: Lengths = target_lengths.astype("i4" if small else "i8") * widest + source_lengths
     if key is None:
         order = np.argsort(-rank, kind="stable")
-        return _cut(order, np.maximum(source, target)[order], tokens)
+        return _cut(order, np.maximum(source_lengths, target_lengths)[order], tokens)
     generator = key.generator()
     mixed = generator.permutation(count)
     order = mixed[np.argsort(rank[mixed], kind="stable")]
-    batches = _cut(order, np.maximum(source, target)[order], tokens)
+    batches = _cut(order, np.maximum(source_lengths, target_lengths)[order], tokens)
     return [batches[i] for i in generator.permutation(len(batches))]
 
 
@@ -45,7 +46,7 @@ def waste(batches: Sequence[NDArray[np.int64]], lengths: Lengths) -> float:
     return 1.0 - held / places if places else 0.0
 
 
-def _cut(order: NDArray[np.int64], widths: NDArray[np.int64], tokens: int) -> list[NDArray[np.int64]]:
+def _cut(order: NDArray[np.int64], widths: Lengths, tokens: int) -> list[NDArray[np.int64]]:
     """Cut an order wherever one more row would make its batch too large; widths are in that order."""
     cuts, start, longest = [], 0, 1
     for i, width in enumerate(widths.tolist()):

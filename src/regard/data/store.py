@@ -46,7 +46,7 @@ class Store:
 
     def __init__(self, tokens: list[NDArray[np.unsignedinteger]], offsets: list[NDArray[np.int64]]) -> None:
         self._tokens, self._offsets = tokens, offsets
-        self.lengths = (np.diff(offsets[0]), np.diff(offsets[1]))
+        self.lengths = tuple(np.diff(ends).astype(np.int32) for ends in offsets)
 
     @staticmethod
     def open(folder: Path) -> Store:
