@@ -112,7 +112,7 @@ def _outputs(
         if len(own) > 1:
             warn(f"line {number} is longer than {model.max_length} tokens; it was translated in {len(own)} parts")
         if any(best and best[0].tokens[-1] != model.model.end for best in answers):
-            warn(f"line {number}: the output reached {model.search.max_length} tokens and may lack its end")
+            warn(f"line {number}: the output reached its limit of tokens and may lack its end")
         outputs = []
         for rank in range(max(len(best) for best in answers)):
             ranked = [best[min(rank, len(best) - 1)] for best in answers if best]
