@@ -97,7 +97,7 @@ def test_what_cannot_be_stored_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no pairs to store"):
         build(tmp_path / "s", [], vocabulary=9)
     for wrong in (9, -1):
-        with pytest.raises(UserError, match="vocabulary of 9"):
+        with pytest.raises(UserError, match="are outside 9 words"):
             build(tmp_path / "s", [([wrong], [1])], vocabulary=9)
     assert list(tmp_path.iterdir()) == []
     build(tmp_path / "s", ROWS, vocabulary=65536)

@@ -11,7 +11,7 @@ from regard.attention.cache import KV
 from regard.attention.config import AttentionConfig
 from regard.attention.kernels import attend, attend_with_weights
 from regard.attention.mask import Mask
-from regard.attention.position import Position, steps
+from regard.attention.position import Places, Position, steps
 from regard.attention.score import SCORES
 from regard.attention.site import Site
 from regard.errors import UserError
@@ -48,11 +48,11 @@ class MultiheadAttention(nn.Module):
         return KV(self.score.keys(k), v)
 
     def forward(
-        self, x: Tensor, memory: KV, *, mask: Mask = Mask(), starts: Tensor | None = None, site: Site = Site()
+        self, x: Tensor, memory: KV, *, mask: Mask = Mask(), places: Places | None = None, site: Site = Site()
     ) -> Tensor:
-        """x (B, T, C) looks at the memory -> (B, T, C); x is at the last T steps of it, if position matters."""
+        """x (B, T, C) looks at the memory -> (B, T, C); `places` are those of both, by default x is at its last T."""
         q = self._split(self.to_q(x), self.config.num_heads)  # -> (B, H, T, D)
-        queries, keys = steps(x.shape[1], memory.num_keys, starts, x.device)
+        queries, keys = places or steps(x.shape[1], memory.num_keys, None, x.device)
         q = self.position.queries(q, queries)
         bias = self.position.bias(q, queries, keys)
         how: dict[str, Any] = {"score": self.score, "mask": mask, "bias": bias, "prepared": True}

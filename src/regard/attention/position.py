@@ -16,6 +16,8 @@ from regard.attention.config import PositionConfig
 from regard.attention.encoding import ENCODINGS, Encoding, wavelengths
 from regard.errors import UserError
 
+Places = tuple[Tensor, Tensor]  # of queries (1|B, T) and of keys (1|B, S)
+
 
 class Position(nn.Module):
     """No position at all: attention is a function of a set."""
@@ -144,8 +146,8 @@ def alibi_slopes(num_heads: int) -> Tensor:
     return (2.0 ** torch.cat((exponents, extra))).float()
 
 
-def steps(num_queries: int, num_keys: int, starts: Tensor | None, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Positions of the queries, which are the last of the keys, and of the keys: (1|B, T), (1|B, S)."""
+def steps(num_queries: int, num_keys: int, starts: Tensor | None, device: torch.device) -> Places:
+    """Positions of the queries, which are the last of the keys, and of the keys."""
     keys = torch.arange(num_keys, device=device)[None]
     if starts is not None:
         keys = keys - starts[:, None]

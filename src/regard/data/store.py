@@ -98,9 +98,7 @@ class _Writer:
     def write(self) -> None:
         ids = np.array(self.ids, np.int64)
         if len(ids) and (ids.min() < 0 or ids.max() >= self.vocabulary):
-            raise UserError(
-                f"ids {ids.min()} to {ids.max()} exceed a vocabulary of {self.vocabulary}; use one tokenizer"
-            )
+            raise UserError(f"ids {ids.min()} to {ids.max()} are outside {self.vocabulary} words; use one tokenizer")
         self.tokens.write(ids.astype(self.dtype).tobytes())
         self.offsets.write(np.array(self.ends, OFFSET).tobytes())
         self.written += len(ids)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from regard.attention.cache import KV
 from regard.attention.mask import Mask
 from regard.attention.multihead import MultiheadAttention
-from regard.attention.position import layer_position, steps
+from regard.attention.position import Places, layer_position, steps
 from regard.attention.site import Site
 from regard.nn.config import StackConfig
 from regard.nn.feedforward import FeedForward
@@ -54,13 +54,12 @@ class Block(nn.Module):
         return Residual(config.width, config.norm, config.placement, config.dropout)
 
     def forward(
-        self, x: Tensor, mask: Mask, past: KV | None, starts: Tensor | None, memory: KV | None, across: Mask, site: Site
+        self, x: Tensor, mask: Mask, past: KV | None, places: Places, memory: KV | None, across: Mask, site: Site
     ) -> tuple[Tensor, KV]:
         seen = self.self_residual.enter(x)
-        num_past = past.num_keys if past else 0
-        cache = self.self_attention.memorise(seen, steps(x.shape[1], num_past + x.shape[1], starts, x.device)[0])
+        cache = self.self_attention.memorise(seen, places[0])
         cache = past.append(cache) if past else cache
-        said = self.self_attention(seen, cache, mask=mask, starts=starts, site=site / "self")
+        said = self.self_attention(seen, cache, mask=mask, places=places, site=site / "self")
         x = self.self_residual.leave(x, said, site / "self")
         if self.cross_attention is not None and self.cross_residual is not None:
             assert memory is not None, "a block with cross-attention needs a memory"
@@ -95,10 +94,11 @@ class Stack(nn.Module):
         site: Site = Site(),
     ) -> Stacked:
         """x (B, T, C) continues `past`, whose sentences begin at index `starts` (B,) where they are ragged."""
-        mask = mask.shifted(starts)
+        num_keys = x.shape[1] + (past[0].num_keys if past else 0)
+        mask, places = mask.shifted(starts), steps(x.shape[1], num_keys, starts, x.device)
         caches = []
         for i, block in enumerate(self.blocks):
             kv, across = (memory.layers[i], memory.mask) if memory else (None, Mask())
-            x, cache = block(x, mask, past[i] if past else None, starts, kv, across, site / i)
+            x, cache = block(x, mask, past[i] if past else None, places, kv, across, site / i)
             caches.append(cache)
         return Stacked(self.norm(x), tuple(caches))
