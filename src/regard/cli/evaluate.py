@@ -12,9 +12,11 @@ import numpy as np
 from regard.cli.run import input_chunks
 from regard.errors import UserError
 from regard.files import write
+from regard.metrics.alignment import parse, pharaoh
 from regard.metrics.significance import paired_bootstrap
 from regard.metrics.text import METRICS
 from regard.progress import Progress
+from regard.tasks.align import Aligned, Reading
 from regard.tasks.translator import Translator
 
 
@@ -53,6 +55,28 @@ def score_files(model: Translator, files: Sequence[Path], output: Path | None, a
     each = -float(found.sum()) / tokens
     told = {"sentences": len(sources), "tokens": tokens, "nats_per_token": each, "perplexity": float(np.exp(each))}
     print(json.dumps(told) if as_json else "\n".join(f"{name:15} {value:10,.4g}" for name, value in told.items()))
+
+
+def align_files(
+    model: Translator, folder: Path, files: Sequence[Path], output: Path | None, choose: bool, as_json: bool
+) -> None:
+    """Files: sources, targets and gold links; the head is the one kept with the model, or is chosen and kept now."""
+    sources, targets, gold = _aligned(files)
+    wanted = [parse(line, f"{files[2]}, line {number}") for number, line in enumerate(gold, 1)]
+    with Progress(len(sources), "align") as progress:
+        aligned = Aligned(model, sources, model.spelled(targets), progress.update)
+    reading = aligned.best(wanted)[0] if choose else Reading.of(folder)
+    rate = aligned.error_rate(wanted, reading)
+    if choose:
+        reading.keep(folder)
+    if output is not None:
+        write(output, "".join(f"{pharaoh(aligned.links(i, reading))}\n" for i in range(len(sources))).encode())
+    if as_json:
+        print(
+            json.dumps({"sentences": len(sources), "alignment_error_rate": rate, **asdict(reading), "chosen": choose})
+        )
+    else:
+        print(f"alignment error rate {rate:.4f}   {reading}" + (", chosen on these very sentences" if choose else ""))
 
 
 def _aligned(paths: Sequence[Path]) -> list[list[str]]:

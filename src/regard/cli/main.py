@@ -31,28 +31,82 @@ BeamSize = Annotated[int | None, typer.Option("--beam", help="Hypotheses per ste
 BatchSize = Annotated[int | None, typer.Option(help="Sentences at once. Default: as many as fit well.")]
 Threads = Annotated[int | None, typer.Option(help="Processor threads. Default: all.")]
 Tag = Annotated[str | None, typer.Option(help="Direction, for models of several.")]
+RecipeFile = Annotated[Path | None, typer.Argument(help="A recipe (YAML), or use --source and --target.")]
+Source = Annotated[Path | None, typer.Option(help="Text to translate from, a sentence a line.")]
+Target = Annotated[Path | None, typer.Option(help="Its translation, line by line.")]
+ValidSource = Annotated[Path | None, typer.Option(help="Held-out sentences to validate on. Default: some of --source.")]
+ValidTarget = Annotated[Path | None, typer.Option(help="Their translation.")]
+Minutes = Annotated[float | None, typer.Option(help="Time budget. Default: the recipe's, or what the data are worth.")]
+Settings = Annotated[list[str] | None, typer.Option("--set", help="Override, such as train.lr=1e-3.")]
 
 
 @app.command()
 def train(
-    recipe: Annotated[Path | None, typer.Argument(help="A recipe (YAML), or use --source and --target.")] = None,
-    source: Annotated[Path | None, typer.Option(help="Text to translate from, a sentence a line.")] = None,
-    target: Annotated[Path | None, typer.Option(help="Its translation, line by line.")] = None,
-    valid_source: Annotated[Path | None, typer.Option(help="Held-out sentences to validate on.")] = None,
-    valid_target: Annotated[Path | None, typer.Option(help="Their translation.")] = None,
+    recipe: RecipeFile = None,
+    source: Source = None,
+    target: Target = None,
+    valid_source: ValidSource = None,
+    valid_target: ValidTarget = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the run. Default: runs/ and the recipe's name.")] = None,
-    minutes: Annotated[float | None, typer.Option(help="Time budget, instead of the recipe's steps.")] = None,
-    setting: Annotated[list[str] | None, typer.Option("--set", help="Override, such as train.lr=1e-3.")] = None,
+    minutes: Minutes = None,
+    setting: Settings = None,
     start: Annotated[Path | None, typer.Option("--from", help="Begin with this model's weights and words.")] = None,
     goes_on: Annotated[bool, typer.Option("--continue", help="Go on in the folder with changed settings.")] = False,
     tensorboard: Annotated[bool, typer.Option(help="Also log for TensorBoard, in the folder.")] = False,
     threads: Threads = None,
 ) -> None:
     """Train a model; the same command again goes on where it stopped."""
+    from regard.cli.starter import Asked
     from regard.cli.train import run
 
-    files = recipe, source, target, valid_source, valid_target, out
-    run(*files, minutes, setting or [], threads, start, goes_on, tensorboard)
+    asked = Asked(recipe, source, target, valid_source, valid_target, minutes, setting or [])
+    run(asked, out, threads, start, goes_on, tensorboard)
+
+
+@app.command()
+def check(
+    recipe: RecipeFile = None,
+    source: Source = None,
+    target: Target = None,
+    valid_source: ValidSource = None,
+    valid_target: ValidTarget = None,
+    minutes: Minutes = None,
+    setting: Settings = None,
+    as_json: Json = False,
+) -> None:
+    """Look for problems in the data, by file and line, and tell what training on them would take."""
+    from regard.cli.check import check
+    from regard.cli.starter import Asked
+
+    check(Asked(recipe, source, target, valid_source, valid_target, minutes, setting or []), as_json)
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder of the run.")] = Path("runs/demo"),
+    minutes: Annotated[float | None, typer.Option(help="Of training, instead of the recipe's.")] = None,
+    threads: Threads = None,
+) -> None:
+    """Train on the embedded corpus, translate, score, and draw what the model looked at; a few minutes."""
+    from regard.cli.demo import demo
+
+    demo(out, minutes, threads)
+
+
+@app.command()
+def init(task: Annotated[str, typer.Argument(help="Such as translation.")] = "translation") -> None:
+    """Print a commented recipe to start from: regard init > recipe.yaml."""
+    from regard.cli.init import init
+
+    init(task)
+
+
+@app.command()
+def doctor(as_json: Json = False) -> None:
+    """Tell what this machine has, what is missing and how to get it."""
+    from regard.cli.doctor import doctor
+
+    doctor(as_json)
 
 
 @app.command()
@@ -64,13 +118,16 @@ def run(
     batch_size: BatchSize = None,
     tag: Tag = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write here; after a kill, go on.")] = None,
+    alignment: Annotated[bool, typer.Option(help="Add which words belong together: text ||| 0-0 1-2.")] = False,
     as_json: Json = False,
     threads: Threads = None,
 ) -> None:
     """Translate text, line by line: as many lines out as in, in order."""
     from regard.cli.run import run_lines
+    from regard.tasks.align import Reading
 
-    run_lines(_translator(model, threads, beam, num_best, batch_size, tag), inputs or [], output, as_json)
+    reading = Reading.of(model) if alignment else None
+    run_lines(_translator(model, threads, beam, num_best, batch_size, tag), inputs or [], output, as_json, reading)
 
 
 @app.command()
@@ -85,16 +142,23 @@ def evaluate(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Also write outputs or scores here.")] = None,
     against: Annotated[Path | None, typer.Option(help="Another's outputs, to compare by paired bootstrap.")] = None,
     score: Annotated[bool, typer.Option(help="Translate nothing: how likely the given targets are.")] = False,
+    alignment: Annotated[Path | None, typer.Option(help="Gold links (0-0 1-2): the alignment error rate.")] = None,
+    choose_head: Annotated[bool, typer.Option(help="Keep the head that aligns best here with the model.")] = False,
     as_json: Json = False,
     threads: Threads = None,
 ) -> None:
     """Score a model on held-out text, or given targets by a model."""
-    from regard.cli.evaluate import evaluate_files, score_files
+    from regard.cli.evaluate import align_files, evaluate_files, score_files
 
-    if score and (beam is not None or tokenized or against is not None):
-        raise UserError("--score translates nothing, so it goes without --beam, --tokenized and --against")
+    if (score or alignment) and (beam is not None or tokenized or against is not None or (score and alignment)):
+        name = "--score" if score else "--alignment"
+        raise UserError(f"{name} translates nothing, so it goes without --beam, --tokenized and --against, and alone")
+    if choose_head and not alignment:
+        raise UserError("--choose-head compares heads with gold links; give them by --alignment FILE")
     translator = _translator(model, threads, beam, 1, batch_size, tag)
-    if score:
+    if alignment:
+        align_files(translator, model, [source, target, alignment], output, choose_head, as_json)
+    elif score:
         score_files(translator, [source, target], output, as_json)
     else:
         files = [source, target, *([against] if against else [])]
@@ -115,7 +179,11 @@ def attend(
     """Show what a model looked at for each word it said."""
     from regard.cli.run import attend_text
     from regard.look.model import Model
+    from regard.tasks.align import Reading
 
+    if site is None and head is None:  # the head that aligns best, if that is known
+        reading = Reading.of(model)
+        site, head = reading.site, reading.head
     attend_text(Model(model, tag=tag), text, target, output, site, head, pieces)
 
 

@@ -16,25 +16,30 @@ from regard.data.text import lines
 from regard.errors import UserError
 from regard.files import append, cannot_write, write
 from regard.look.model import Model
+from regard.metrics.alignment import pharaoh
 from regard.progress import Progress
+from regard.tasks.align import Aligned, Reading
 from regard.tasks.translator import Translator
 
 AHEAD = 4096  # lines of a file that are read before any is written
 
 
-def run_lines(model: Translator, inputs: Sequence[Path], output: Path | None, as_json: bool) -> None:
+def run_lines(
+    model: Translator, inputs: Sequence[Path], output: Path | None, as_json: bool, reading: Reading | None = None
+) -> None:
+    """With a reading, each output is followed by the links of its words: `text ||| 0-0 1-2`."""
     if model.search.num_best > 1 and not as_json:
         raise UserError("--nbest gives several outputs a line; add --json to tell them apart")
     if output is None:
-        _run(model, inputs, 0, as_json, _print, None if sys.stdout.isatty() else _count(inputs))
+        _run(model, inputs, 0, as_json, reading, _print, None if sys.stdout.isatty() else _count(inputs))
         return
     # Named after the job, so that only the same command goes on with it.
-    job = repr((model.name, model.search, model.tag, as_json, [_stamp(path) for path in inputs])).encode()
+    job = repr((model.name, model.search, model.tag, as_json, reading, [_stamp(path) for path in inputs])).encode()
     partial = output.with_name(f"{output.name}.{blake2b(job, digest_size=4).hexdigest()}.partial")
     done = _whole_lines(partial)
     if done:
         warn(f"{partial} has {done:,} lines already; going on after them")
-    _run(model, inputs, done, as_json, lambda data: append(partial, data), _count(inputs))
+    _run(model, inputs, done, as_json, reading, lambda data: append(partial, data), _count(inputs))
     append(partial, b"")  # no lines make a file too
     try:
         partial.replace(output)
@@ -43,7 +48,13 @@ def run_lines(model: Translator, inputs: Sequence[Path], output: Path | None, as
 
 
 def _run(
-    model: Translator, inputs: Sequence[Path], done: int, as_json: bool, put: Callable[[bytes], None], total: int | None
+    model: Translator,
+    inputs: Sequence[Path],
+    done: int,
+    as_json: bool,
+    reading: Reading | None,
+    put: Callable[[bytes], None],
+    total: int | None,
 ) -> None:
     """Put what the model says to each line after the first `done`."""
     skip = done
@@ -55,12 +66,15 @@ def _run(
                 if progress is not None:
                     progress.update(done + now)
 
-            told = _outputs(model, texts, done, tick)
+            told = _outputs(model, texts, done, reading, tick)
             if as_json:
                 pairs = zip(texts, told, strict=True)
                 made = [json.dumps({"input": text, "outputs": outputs}, ensure_ascii=False) for text, outputs in pairs]
             else:
                 made = [outputs[0]["text"] if outputs else "" for outputs in told]
+                if reading is not None:
+                    links = [outputs[0]["alignment"] if outputs else "" for outputs in told]
+                    made = [f"{text} ||| {link}" for text, link in zip(made, links, strict=True)]
             put("".join(f"{line}\n" for line in made).encode("utf-8", "replace"))
             done += len(texts)
 
@@ -101,7 +115,7 @@ def _stamp(path: Path) -> tuple[str, int, int]:
 
 
 def _outputs(
-    model: Translator, texts: Sequence[str], done: int, tick: Callable[[int], None]
+    model: Translator, texts: Sequence[str], done: int, reading: Reading | None, tick: Callable[[int], None]
 ) -> list[list[dict[str, Any]]]:
     """What the model says to each text; a long one is translated in parts, with a warning, and never cut."""
     parts = [model.parts(text) if text.strip() else [text] for text in texts]
@@ -116,15 +130,28 @@ def _outputs(
         outputs = []
         for rank in range(max(len(best) for best in answers)):
             ranked = [best[min(rank, len(best) - 1)] for best in answers if best]
-            outputs.append(
-                {
-                    "text": " ".join(model.text(h) for h in ranked),
-                    "score": sum(h.score for h in ranked) / len(ranked),
-                    "log_prob": sum(h.log_prob for h in ranked),
-                }
-            )
+            made: dict[str, Any] = {
+                "text": " ".join(model.text(h) for h in ranked),
+                "score": sum(h.score for h in ranked) / len(ranked),
+                "log_prob": sum(h.log_prob for h in ranked),
+            }
+            if reading is not None:
+                filled = [part for part, best in zip(own, answers, strict=True) if best]
+                made["alignment"] = _links(model, filled, [h.tokens for h in ranked], reading)
+            outputs.append(made)
         told.append(outputs)
     return told
+
+
+def _links(model: Translator, parts: Sequence[str], outputs: Sequence[Sequence[int]], reading: Reading) -> str:
+    """Links of a line whose parts were translated one by one, counted through."""
+    aligned, found = Aligned(model, parts, outputs), set()
+    sources = targets = 0
+    for number, (part, tokens) in enumerate(zip(parts, outputs, strict=True)):
+        found |= {(sources + i, targets + j) for i, j in aligned.links(number, reading)}
+        sources += len(part.split())
+        targets += len(model.tokenizers.target.decode(tokens).split())
+    return pharaoh(frozenset(found))
 
 
 def warn(text: str) -> None:

@@ -5,31 +5,32 @@ from __future__ import annotations
 import copy
 import ctypes
 import fcntl
-import json
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from regard import recipe as recipes
 from regard.cli.card import card, training_curve
+from regard.cli.starter import Asked
 from regard.engine.torch import TorchEngine
 from regard.errors import UserError
 from regard.files import write
 from regard.models.build import build
 from regard.models.seq2seq import Seq2seq
+from regard.progress import duration
 from regard.tasks.folder import load_model, load_tokenizers, save_model, save_tokenizers
-from regard.tasks.prepare import held_out, store_for, tokenizers_for
+from regard.tasks.prepare import Left, held_out, store_for, tokenizers_for
 from regard.tasks.translation import Translation
 from regard.train.config import Recipe
 from regard.train.loop import InterruptedTrainingError, Trainer
 from regard.train.plan import Plan, make_plan
 
+Told = Callable[[dict[str, float], int], None]  # what is told of metrics, at which step
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 
 
@@ -38,32 +39,18 @@ def say(text: str) -> None:
 
 
 def run(
-    path: Path | None,
-    source: Path | None,
-    target: Path | None,
-    valid_source: Path | None,
-    valid_target: Path | None,
-    out: Path | None,
-    minutes: float | None,
-    settings: Sequence[str],
-    threads: int | None,
-    start: Path | None,
-    goes_on: bool,
-    tensorboard: bool,
+    asked: Asked, out: Path | None, threads: int | None, start: Path | None, goes_on: bool, tensorboard: bool
 ) -> None:
-    files = [("source", source), ("target", target)]
-    if path is None:
-        if source is None or target is None:
-            raise UserError("nothing to train on; give a recipe, or --source FILE and --target FILE")
-        text = _starter(source, target, valid_source, valid_target, minutes)
-        recipe = recipes.parse(Recipe, text, "the command line", settings)
-        out = out or Path("runs") / f"{source.stem}-{target.stem}"
-    else:
-        if given := [f"--{name}" for name, file in files if file is not None]:
-            raise UserError(f"a recipe and {' and '.join(given)}; the recipe names its files, so give one or the other")
-        budget = [] if minutes is None else [f"train.minutes={minutes}", "train.steps=null"]
-        recipe = recipes.read(Recipe, path, [*settings, *budget])
-        out = out or Path("runs") / path.stem
+    recipe, told = asked.recipe()
+    for line in told:
+        say(line)
+    launch(recipe, out or asked.folder, threads, start, goes_on, tensorboard)
+
+
+def launch(
+    recipe: Recipe, out: Path, threads: int | None, start: Path | None, goes_on: bool, tensorboard: bool
+) -> None:
+    """Train in a folder that no other run is in."""
     if threads is not None:
         torch.set_num_threads(threads)
     _keep_memory()
@@ -80,35 +67,16 @@ def run(
 
 def train(recipe: Recipe, out: Path, start: Path | None = None, tensorboard: bool = False) -> None:
     """From the recipe, and the weights of another model if given, to a finished folder; takes up what is there."""
-    tokenizers = tokenizers_for(recipe.data, out)
-    store, left = store_for(recipe.data, tokenizers, out)
     report = _tensorboard(out) if tensorboard else None
-    settings = recipe.train
-    task = Translation(
-        tokenizers,
-        store,
-        held_out(recipe.data, tokenizers),
-        batch_tokens=settings.batch_tokens,
-        search=recipe.search,
-        smoothing=settings.label_smoothing,
-        metric=settings.metric,
-    )
-    padding = " and ".join(f"{share:.1%}" for share in task.padding(settings.seed))
-    say(f"training on {len(store):,} pairs; " + (f"{left}; " if left else "") + f"padding: {padding} of the batches")
-    model = build(recipe.model.sized(*tokenizers.sizes), settings.seed)
-    if start is not None:
-        _take_weights(start, model)
-    trainer = Trainer(
-        task,
-        model,
-        settings,
-        out,
-        engine=lambda model: TorchEngine(model),  # type: ignore[arg-type]
-        keep_best=lambda model, metrics: save_model(out, model, recipe.search, recipe.data.max_length, metrics),
-        report=report,
-    )
-    plan = _plan(task, model, trainer, recipe, out)
-    say(f"{plan.parameters:,} parameters, {plan.steps:,} steps, {plan.threads} threads")
+    task, left = task_for(recipe, out)
+    padding = " and ".join(f"{share:.1%}" for share in task.padding(recipe.train.seed))
+    out_of = f"{left}; " if left else ""
+    say(f"training on {len(task.store):,} pairs; {out_of}padding: {padding} of the batches")
+    trainer = trainer_for(recipe, out, task, start, report)
+    plan = _stored_plan(out) or plan_for(trainer)
+    plan.save(out / "plan.json")
+    told = f", about {duration(plan.seconds)}" if plan.seconds else ""
+    say(f"{plan.parameters:,} parameters, {plan.steps:,} steps, {plan.threads} threads{told}")
     for passed in trainer.resume():
         say(f"passed over {passed}")
     if trainer.state.step:
@@ -119,41 +87,65 @@ def train(recipe: Recipe, out: Path, start: Path | None = None, tensorboard: boo
     say(f"done: best {task.primary[0]} {state.best:.2f} at step {state.best_step}; the model is in {out}")
 
 
-def _plan(task: Translation, model: nn.Module, trainer: Trainer, recipe: Recipe, out: Path) -> Plan:
-    path = out / "plan.json"
-    if path.exists():
-        plan = Plan.load(path)
-        torch.set_num_threads(plan.threads)
-        if plan.torch != torch.__version__:
-            say(f"planned with torch {plan.torch}, now {torch.__version__}: results may differ in their last digits")
-        return plan
-    say("trying the largest batch; timing a few steps and an evaluation")
-    probe = copy.deepcopy(model)
-    optimizer = trainer.optimizer_of(probe)
-    plan = make_plan(
-        task,
-        probe,
-        recipe.train,
-        lambda step: trainer.update(probe, optimizer, step, None),
-        lambda: task.evaluate(probe, trainer.engine(probe)),
+def task_for(recipe: Recipe, out: Path) -> tuple[Translation, Left | None]:
+    """What is trained on, and what was left out of it if that was decided now."""
+    tokenizers = tokenizers_for(recipe.data, out)
+    store, left = store_for(recipe.data, tokenizers, out)
+    task = Translation(
+        tokenizers,
+        store,
+        held_out(recipe.data, tokenizers, out),
+        batch_tokens=recipe.train.batch_tokens,
+        search=recipe.search,
+        smoothing=recipe.train.label_smoothing,
+        metric=recipe.train.metric,
     )
-    plan.save(path)
+    return task, left
+
+
+def trainer_for(
+    recipe: Recipe, out: Path, task: Translation, start: Path | None = None, report: Told | None = None
+) -> Trainer:
+    """A new model, or one with the weights of another, and what trains it."""
+    model = build(recipe.model.sized(*task.tokenizers.sizes), recipe.train.seed)
+    if start is not None:
+        _take_weights(start, model)
+    return Trainer(
+        task,
+        model,
+        recipe.train,
+        out,
+        engine=lambda model: TorchEngine(model),  # type: ignore[arg-type]
+        keep_best=lambda model, metrics: save_model(out, model, recipe.search, recipe.data.max_length, metrics),
+        report=report,
+    )
+
+
+def plan_for(trainer: Trainer) -> Plan:
+    say("trying the largest batch; timing a few steps and an evaluation")
+    probe = copy.deepcopy(trainer.weights.model)
+    optimizer = trainer.optimizer_of(probe)
+    return make_plan(
+        trainer.task,
+        probe,
+        trainer.config,
+        lambda step: trainer.update(probe, optimizer, step, None),
+        lambda: trainer.task.evaluate(probe, trainer.engine(probe)),
+    )
+
+
+def _stored_plan(out: Path) -> Plan | None:
+    path = out / "plan.json"
+    if not path.exists():
+        return None
+    plan = Plan.load(path)
+    torch.set_num_threads(plan.threads)
+    if plan.torch != torch.__version__:
+        say(f"planned with torch {plan.torch}, now {torch.__version__}: results may differ in their last digits")
     return plan
 
 
-def _starter(
-    source: Path, target: Path, valid_source: Path | None, valid_target: Path | None, minutes: float | None
-) -> str:
-    """A recipe for two files."""
-    if (valid_source is None) != (valid_target is None):
-        raise UserError("one of --valid-source and --valid-target is missing; give both")
-    data: dict[str, object] = {"train": [{"source": str(source), "target": str(target)}]}
-    if valid_source is not None:
-        data["valid"] = [{"source": str(valid_source), "target": str(valid_target)}]
-    return json.dumps({"data": data, "train": {"minutes": minutes or 10.0}})
-
-
-def _tensorboard(out: Path) -> Callable[[dict[str, float], int], None]:
+def _tensorboard(out: Path) -> Told:
     """Evaluations as TensorBoard reads them, beside metrics.jsonl, which has the same."""
     try:
         from torch.utils.tensorboard import SummaryWriter

@@ -21,8 +21,6 @@ class TokenizerConfig:
     """bpe and unigram work on bytes and know every text; characters and words have an unknown."""
     vocabulary: int = 8000
     """Ids at most, control tokens and tags among them."""
-    joint: bool = True
-    """Whether source and target share one tokenizer."""
     normalise: Literal["none", "nfc", "nfkc"] = "nfc"
     """Unicode form that text is brought to; nfkc also folds ligatures, widths and the like."""
 
@@ -66,12 +64,22 @@ class DataConfig:
 
     train: tuple[PairsConfig, ...]
     valid: tuple[PairsConfig, ...] = ()
+    hold_out: float = 0.0
+    """Share of the training pairs to validate on instead, all pairs of a source together; they are kept in the run's
+    folder as valid.source and valid.target."""
     tokenizer: TokenizerConfig = TokenizerConfig()
+    """Of both sides, or of the source."""
+    target_tokenizer: TokenizerConfig | None = None
+    """Of the target, if it is to have its own."""
     max_length: int = 256
     """Tokens; training pairs with a longer side are left out and counted."""
 
     def __post_init__(self) -> None:
         if not self.train:
             raise UserError("train names no data; give source and target, or pairs")
+        if not 0 <= self.hold_out <= 0.5 or (self.hold_out and self.valid):
+            raise UserError(f"hold_out {self.hold_out:g}; give a share up to 0.5, or valid, not both")
+        if self.hold_out and any(pairs.tag for pairs in self.train):
+            raise UserError("hold_out is for one direction; give valid, with the same tags as train")
         if self.max_length < 1:
             raise UserError(f"max_length {self.max_length} leaves no pair; use 1 or more, say 256")

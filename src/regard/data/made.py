@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from regard.data.daily.grammar import sentences
 from regard.errors import UserError
 from regard.rng import Key
 
@@ -24,4 +25,10 @@ def copy(split: str) -> Iterator[tuple[str, str]]:
             yield text, text
 
 
-MADE: dict[str, Callable[[str], Iterator[tuple[str, str]]]] = {"copy": copy}
+def daily(split: str) -> Iterator[tuple[str, str]]:
+    """Synthetic English and German; the grammar also knows which words belong together."""
+    for made in sentences(split):
+        yield " ".join(made.source), " ".join(made.target)
+
+
+MADE: dict[str, Callable[[str], Iterator[tuple[str, str]]]] = {"copy": copy, "daily": daily}

@@ -60,7 +60,7 @@ def lines(path: Path, *, strict: bool) -> Iterator[str]:
 
 def pairs(config: PairsConfig) -> Iterator[Pair]:
     """The pairs that a recipe names, in order; a side may be blank."""
-    config = _located(config)
+    config = located(config)
     both: Iterator[tuple[str, str]]
     if config.corpus is not None:
         name, split = config.corpus.split("/")
@@ -83,7 +83,7 @@ def pairs(config: PairsConfig) -> Iterator[Pair]:
 
 def count_lines(config: PairsConfig) -> int:
     """How many pairs there are, without reading them: the line ends of the file, or of the source."""
-    config = _located(config)
+    config = located(config)
     if config.corpus is not None:
         return 0  # made in no time
     path = Path(config.pairs or config.source or "")
@@ -94,7 +94,7 @@ def count_lines(config: PairsConfig) -> int:
         return 0  # reading it will say what is wrong
 
 
-def _located(config: PairsConfig) -> PairsConfig:
+def located(config: PairsConfig) -> PairsConfig:
     """With files in the place of a corpus's name, if it is kept in files."""
     if config.corpus is None or re.fullmatch(rf"({'|'.join(MADE)})/[^/]+", config.corpus):
         return config

@@ -79,7 +79,7 @@ class Model(Translator):
         return said[0] if isinstance(texts, str) else said
 
     def attend(self, text: str, target: str | None = None) -> Look:
-        told = self.explain(text, target)
+        (told,) = self.explain([text], None if target is None else self.spelled([target]))
         source, target_side = self.tokenizers.source, self.tokenizers.target
         return Look(
             told,

@@ -7,11 +7,14 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain, groupby, islice
 from pathlib import Path
+from zlib import crc32
 
-from regard.data.config import DataConfig
+from regard.data.config import DataConfig, PairsConfig
 from regard.data.store import Store, build
 from regard.data.text import Pair, count_lines, pairs
 from regard.data.tokenizer import Tokenizer
+from regard.errors import UserError
+from regard.files import write
 from regard.progress import Progress
 from regard.tasks.folder import load_tokenizers, save_tokenizers
 from regard.tasks.translation import Held, Tokenizers
@@ -44,13 +47,12 @@ def tokenizers_for(config: DataConfig, folder: Path) -> Tokenizers:
             if i % every == 0:
                 yield from (getattr(pair, name) for name in which)
 
-    if config.tokenizer.joint:
+    if config.target_tokenizer is None:
         joint = Tokenizer.train(side("source", "target"), config.tokenizer, tags)
         trained = Tokenizers(joint, joint)
     else:
-        trained = Tokenizers(
-            Tokenizer.train(side("source"), config.tokenizer, tags), Tokenizer.train(side("target"), config.tokenizer)
-        )
+        ours = Tokenizer.train(side("source"), config.tokenizer, tags)
+        trained = Tokenizers(ours, Tokenizer.train(side("target"), config.target_tokenizer))
     save_tokenizers(folder, trained)
     return trained
 
@@ -64,15 +66,31 @@ def store_for(config: DataConfig, tokenizers: Tokenizers, folder: Path) -> tuple
     return Store.open(place), left
 
 
-def held_out(config: DataConfig, tokenizers: Tokenizers) -> Held | None:
+def held_out(config: DataConfig, tokenizers: Tokenizers, folder: Path) -> Held | None:
     """The validation pairs, whole: nothing is left out of what is measured."""
     sources: list[list[int]] = []
     references: list[str] = []
-    for corpus in config.valid:
+    for corpus in (_set_aside(config, folder),) if config.hold_out else config.valid:
         for chunk in _chunks(pairs(corpus)):
             sources += tokenizers.read([pair.source for pair in chunk], corpus.tag)
             references += [pair.target for pair in chunk]
     return Held(sources, tokenizers.target.encode(references), references) if references else None
+
+
+def _set_aside(config: DataConfig, folder: Path) -> PairsConfig:
+    """The pairs that training does without, written to the folder once."""
+    paths = [folder / "valid.source", folder / "valid.target"]
+    if not paths[1].exists():
+        held = [pair for pair in chain.from_iterable(map(pairs, config.train)) if _is_held(pair, config)]
+        if not held:
+            raise UserError(f"hold_out {config.hold_out:g} of so few pairs is none; raise it, or give valid")
+        for path, texts in zip(paths, zip(*(pair[:2] for pair in held), strict=True), strict=True):
+            write(path, "".join(f"{' '.join(text.split())}\n" for text in texts).encode())
+    return PairsConfig(source=str(paths[0]), target=str(paths[1]))
+
+
+def _is_held(pair: Pair, config: DataConfig) -> bool:
+    return crc32(pair.source.encode()) < config.hold_out * (1 << 32)
 
 
 def _rows(config: DataConfig, tokenizers: Tokenizers, left: Left) -> Iterator[tuple[list[int], list[int]]]:
@@ -96,7 +114,8 @@ def _all_pairs(config: DataConfig, what: str) -> Iterator[Pair]:
         for i, pair in enumerate(chain.from_iterable(map(pairs, config.train))):
             if progress is not None and i % CHUNK == 0:
                 progress.update(i)
-            yield pair
+            if not _is_held(pair, config):
+                yield pair
 
 
 def _chunks(stream: Iterator[Pair]) -> Iterator[list[Pair]]:

@@ -69,13 +69,14 @@ class Translator:
         """One line, whatever the model says."""
         return " ".join(self.tokenizers.target.decode(hypothesis.tokens).split("\n"))
 
-    def explain(self, text: str, target: str | None = None) -> Explanation:
-        """What the model looked at while it translated a text, or would have for a target given."""
-        if not text.strip():
+    def spelled(self, targets: Sequence[str]) -> list[list[int]]:
+        """Targets as outputs: tokens and the end mark."""
+        return [[*ids, self.model.end] for ids in self.tokenizers.target.encode(targets)]
+
+    def explain(self, texts: Sequence[str], outputs: Sequence[Sequence[int]] | None = None) -> list[Explanation]:
+        """What the model looked at while it translated each text, or would have for outputs given."""
+        if not all(text.strip() for text in texts):
             raise UserError("nothing to look at: the text is blank; give a sentence")
-        (source,) = self.tokenizers.read([text], self.tag)
-        if target is None:
-            said = self.engine.decode([source], self.search)[0][0].tokens
-        else:
-            said = [*self.tokenizers.target.encode([target])[0], self.model.end]
-        return explain(self.model, Padded.of([source]), [said])[0]
+        sources = self.tokenizers.read(texts, self.tag)
+        said = outputs or [best[0].tokens for best in self.engine.decode(sources, self.search)]
+        return explain(self.model, Padded.of(sources), said)

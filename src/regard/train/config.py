@@ -96,7 +96,7 @@ class Recipe:
     def __post_init__(self) -> None:
         if self.version != 1:
             raise UserError(f"a recipe of version {self.version}; this Regard reads 1, so use the one that wrote it")
-        if self.train.average >= 2 and not self.data.valid:
+        if self.train.average >= 2 and not (self.data.valid or self.data.hold_out):
             raise UserError("train.average of checkpoints needs data.valid, to see whether the mean is better")
-        if self.model.tied == "all" and not self.data.tokenizer.joint:
-            raise UserError("model.tied: all needs one vocabulary; set data.tokenizer.joint: true, or tied: output")
+        if self.model.tied == "all" and self.data.target_tokenizer is not None:
+            raise UserError("model.tied: all needs one vocabulary; drop data.target_tokenizer, or set tied: output")

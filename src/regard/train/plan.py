@@ -41,6 +41,8 @@ class Plan:
 
     steps: int
     evaluations: int
+    seconds: float = 0.0
+    """That all of it should take; without evaluations, if no time was asked for."""
     threads: int
     torch: str
     machine: str
@@ -69,13 +71,13 @@ def terms(shape: Shape) -> list[float]:
 def make_plan(
     task: Task, probe: nn.Module, config: TrainConfig, update: Callable[[int], object], evaluate: Callable[[], object]
 ) -> Plan:
-    """Tries the largest batch, counts its work, and times throw-away updates of a probe if a budget is to be met."""
+    """Tries the largest batch, counts its work, and times throw-away updates of a probe."""
     try_largest(task, probe)
-    steps, evaluations = config.steps, config.evaluations
+    steps, evaluations, an_evaluation = config.steps, config.evaluations, 0.0
+    update(0)
+    an_update = _seconds(lambda: [update(trial) for trial in range(TRIALS)]) / TRIALS
     if steps is None:
         assert config.minutes is not None
-        update(0)
-        an_update = _seconds(lambda: [update(trial) for trial in range(TRIALS)]) / TRIALS
         an_evaluation = _seconds(evaluate)  # of a model that cannot end its sentences yet: more than most will take
         budget = config.minutes * 60 * (1 - RESERVE)
         evaluations = max(1, min(evaluations, int(budget * EVALUATING / an_evaluation)))
@@ -83,6 +85,7 @@ def make_plan(
     return Plan(
         steps=steps,
         evaluations=min(steps, evaluations),
+        seconds=steps * an_update + min(steps, evaluations) * an_evaluation,
         threads=torch.get_num_threads(),
         torch=str(torch.__version__),
         machine=platform.machine() + " " + torch.backends.cpu.get_cpu_capability(),

@@ -1,0 +1,171 @@
+"""`regard check`: every problem of the data, by file and line, before hours go into them."""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import tempfile
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from functools import cache
+from hashlib import blake2b
+from itertools import zip_longest
+from pathlib import Path
+
+from regard.cli.starter import Asked
+from regard.cli.train import plan_for, task_for, trainer_for
+from regard.data.config import PairsConfig
+from regard.data.text import LONGEST, lines, located, pairs
+from regard.data.tokenizer import UNKNOWN
+from regard.progress import duration
+from regard.train.config import Recipe
+
+SHOWN = 8  # lines of a problem that are told on a terminal
+UNEVEN = 5  # times as many words on one side as on the other, beyond a few
+FATAL = ("not UTF-8", "NUL bytes", "over 1 MB", "without a counterpart")  # `train` refuses these and minds no others
+
+
+class Report:
+    """Problems by kind: the file and line of each."""
+
+    def __init__(self) -> None:
+        self.problems: dict[str, list[tuple[str, int]]] = defaultdict(list)
+        self.trained_on: tuple[set[bytes], set[bytes]] = set(), set()  # digests of pairs and of sources
+
+    def add(self, kind: str, file: str, line: int) -> None:
+        self.problems[kind].append((file, line))
+
+    @property
+    def fatal(self) -> bool:
+        return any(kind in FATAL for kind in self.problems)
+
+    def text(self) -> str:
+        """A line for each kind and file."""
+        told = []
+        for kind, places in self.problems.items():
+            for file in dict.fromkeys(file for file, _ in places):
+                numbers = [line for name, line in places if name == file]
+                shown = ", ".join(map(str, numbers[:SHOWN]))
+                rest = f" and {len(numbers) - SHOWN:,} more (all by --json)" if len(numbers) > SHOWN else ""
+                told.append(f"{kind}: {file}, line {shown}{rest}")
+        return "\n".join(told)
+
+    def read(self, config: PairsConfig, training: bool) -> int:
+        """Look at every pair; how many there are."""
+        config = located(config)
+        names = [config.source, config.target] if config.source else [config.pairs or config.corpus] * 2
+        files = [str(name) for name in names]
+        scripts: list[dict[str, list[int]]] = [defaultdict(list), defaultdict(list)]
+        line = 0
+        for line, both in enumerate(_leniently(config), 1):
+            for file, text, seen in zip(files, both, scripts, strict=True):
+                if text is None:
+                    self.add("without a counterpart", files[both[0] is None], line)
+                    return line
+                self._side(file, line, text)
+                seen[_script(text)].append(line)
+            self._pair(files[0], line, *both, training)
+        for file, seen in zip(files, scripts, strict=True):
+            usual = max((script for script in seen if script), key=lambda script: len(seen[script]), default="")
+            for script in seen.keys() - {usual, ""}:
+                for number in seen[script]:
+                    self.add(f"{script.lower()} letters, where most are {usual.lower()}", file, number)
+        return line
+
+    def _side(self, file: str, line: int, text: str) -> None:
+        if not text.strip():
+            self.add("empty", file, line)
+        if "\ufffd" in text:
+            self.add("not UTF-8", file, line)
+        if "\0" in text:
+            self.add("NUL bytes", file, line)
+        if len(text) > LONGEST:
+            self.add("over 1 MB", file, line)
+
+    def _pair(self, file: str, line: int, source: str, target: str, training: bool) -> None:
+        words = len(source.split()), len(target.split())
+        if source.strip() and source == target:
+            self.add("the same on both sides", file, line)
+        if min(words) and max(words) > UNEVEN * (min(words) + 3):
+            self.add(f"one side over {UNEVEN} times as long as the other", file, line)
+        whole, alone = _digest(f"{source}\0{target}"), _digest(source)
+        if training and whole in self.trained_on[0]:
+            self.add("said before", file, line)
+        elif not training and alone in self.trained_on[1]:
+            self.add("a source that is also trained on", file, line)
+        if training:
+            self.trained_on[0].add(whole)
+            self.trained_on[1].add(alone)
+
+
+def _leniently(config: PairsConfig) -> Iterator[tuple[str | None, str | None]]:
+    """The pairs with whatever is wrong in them; None where one of two files has ended."""
+    if config.source is None or config.target is None:
+        return ((pair.source, pair.target) for pair in pairs(config))
+    return zip_longest(*(lines(Path(path), strict=False) for path in (config.source, config.target)))
+
+
+def _digest(text: str) -> bytes:
+    return blake2b(text.encode("utf-8", "replace"), digest_size=8).digest()
+
+
+def _script(text: str) -> str:
+    """The script of most letters, such as LATIN or CYRILLIC; "" without letters."""
+    if text.isascii():
+        return "LATIN" if any(map(str.isalpha, text)) else ""
+    found = Counter(_script_of(letter) for letter in text if letter.isalpha())
+    return found.most_common(1)[0][0] if found else ""
+
+
+@cache
+def _script_of(letter: str) -> str:
+    name = unicodedata.name(letter, "UNKNOWN").split()[0]
+    return "CJK" if name in ("HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA") else name
+
+
+def check(asked: Asked, as_json: bool) -> None:
+    report = Report()
+    trained, valid = asked.corpora()
+    counts = [sum(report.read(config, True) for config in trained), sum(report.read(c, False) for c in valid)]
+    told: dict[str, str] = {"pairs": f"{counts[0]:,} to train on, {counts[1]:,} to validate on"}
+    if not report.fatal:
+        with tempfile.TemporaryDirectory() as folder:
+            told |= _sizes(asked.recipe()[0], Path(folder), report)
+    if as_json:
+        print(json.dumps({**told, "problems": report.problems}, ensure_ascii=False))
+    else:
+        print(report.text() or "no problems found")
+        print("\n".join(f"{name:15} {value}" for name, value in told.items()))
+    sys.exit(2 if report.fatal else 0)
+
+
+def _sizes(recipe: Recipe, folder: Path, report: Report) -> dict[str, str]:
+    """What the tokenizer makes of the data, and what training on them will take."""
+    task, left = task_for(recipe, folder)
+    tokenizers = task.tokenizers
+    unknown, tokens = Counter[str](), Counter[str]()
+    for config in recipe.data.train:
+        file = str(config.source or config.pairs or config.corpus)
+        for pair in pairs(config):
+            encoded = [tokenizers.source.encode([pair.source])[0], tokenizers.target.encode([pair.target])[0]]
+            if max(map(len, encoded)) >= recipe.data.max_length:
+                report.add(f"longer than data.max_length ({recipe.data.max_length} tokens), left out", file, pair.line)
+    if task.held is not None:
+        sides = {"source": task.held.sources, "target": task.held.targets}
+        for name, side in sides.items():
+            tokens[name] = sum(map(len, side))
+            unknown[name] = sum(ids.count(UNKNOWN) for ids in map(list, side))
+    plan = plan_for(trainer_for(recipe, folder, task))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << (20 if sys.platform != "darwin" else 30))
+    rates = ", ".join(f"{unknown[name] / tokens[name]:.2%} of the {name}" for name in tokens if tokens[name])
+    return {
+        "vocabulary": " and ".join(f"{size:,}" for size in dict.fromkeys(tokenizers.sizes)),
+        "unknown tokens": rates or "not known without validation data",
+        "left out": str(left),
+        "parameters": f"{plan.parameters:,}",
+        "updates": f"{plan.steps:,}",
+        "time": f"about {duration(plan.seconds)}",
+        "memory": f"about {peak:.1f} GiB; the largest batch fits",
+    }

@@ -1,0 +1,142 @@
+"""What `regard train --source A --target B` decides by itself, after a look at the pairs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from math import sqrt
+from pathlib import Path
+from typing import Any
+
+from regard import recipe as recipes
+from regard.data.config import PairsConfig, TokenizerKind
+from regard.data.text import count_lines, pairs
+from regard.errors import UserError
+from regard.train.config import Recipe
+
+LOOKED_AT = 20_000  # pairs, evenly over all
+HELD_OUT = 1_000  # pairs to validate on at most
+SYMBOLS = 300  # different words at most of a notation, such as phones or digits
+SINGLE = 1.2  # words on a line on average, up to which lines are words and no sentences
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of the pairs, by a sample."""
+
+    kind: TokenizerKind
+    words: float
+    """On a line, on average."""
+    letters: float
+    """Likewise."""
+    long: int
+    """Letters of a line that is longer than 99 of 100 others."""
+
+    @staticmethod
+    def of(texts: Sequence[str]) -> Side:
+        words = [word for text in texts for word in text.split()]
+        lengths = sorted(map(len, texts))
+        each = len(words) / len(texts)
+        kind: TokenizerKind = "bpe"
+        if each <= SINGLE:
+            kind = "characters"
+        elif len(set(words)) <= SYMBOLS and len(words) > 20 * SYMBOLS:
+            kind = "words"
+        return Side(kind, each, sum(lengths) / len(texts), lengths[len(texts) * 99 // 100])
+
+    @property
+    def longest(self) -> int:
+        """Tokens of nearly all lines."""
+        each = {"characters": 1.0, "words": self.words / max(self.letters, 1.0), "bpe": 0.4}[self.kind]
+        return int(self.long * each * 1.5)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line says of data and settings: a recipe, or two files and perhaps two to validate on."""
+
+    path: Path | None
+    source: Path | None
+    target: Path | None
+    valid_source: Path | None
+    valid_target: Path | None
+    minutes: float | None
+    settings: Sequence[str]
+
+    def __post_init__(self) -> None:
+        files = {"source": self.source, "target": self.target}
+        files |= {"valid-source": self.valid_source, "valid-target": self.valid_target}
+        given = [f"--{name}" for name, file in files.items() if file is not None]
+        if self.path is not None and given:
+            raise UserError(f"a recipe and {' and '.join(given)}; the recipe names its files, so give one or the other")
+        if self.path is None and (self.source is None or self.target is None):
+            raise UserError("nothing to train on; give a recipe, or --source FILE and --target FILE")
+        if (self.valid_source is None) != (self.valid_target is None):
+            raise UserError("one of --valid-source and --valid-target is missing; give both")
+
+    @property
+    def folder(self) -> Path:
+        """Where the run goes if nobody says so."""
+        if self.source is None or self.target is None:
+            return Path("runs") / (self.path.stem if self.path else "")
+        return Path("runs") / f"{self.source.stem}-{self.target.stem}"
+
+    def corpora(self) -> tuple[Sequence[PairsConfig], Sequence[PairsConfig]]:
+        """To train on, and to validate on."""
+        if self.path is not None:
+            data = self.recipe()[0].data
+            return data.train, data.valid
+        train = [PairsConfig(source=str(self.source), target=str(self.target))]
+        if self.valid_source is None:
+            return train, []
+        return train, [PairsConfig(source=str(self.valid_source), target=str(self.valid_target))]
+
+    def recipe(self) -> tuple[Recipe, list[str]]:
+        """The recipe, and what was decided in it and why."""
+        if self.path is not None:
+            budget = [] if self.minutes is None else [f"train.minutes={self.minutes}", "train.steps=null"]
+            return recipes.read(Recipe, self.path, [*self.settings, *budget]), []
+        (train,), valid = self.corpora()
+        chosen, told = starter(train, valid[0] if valid else None, self.minutes)
+        return recipes.parse(Recipe, json.dumps(chosen), "the command line", self.settings), told
+
+
+def starter(train: PairsConfig, valid: PairsConfig | None, minutes: float | None) -> tuple[dict[str, Any], list[str]]:
+    """A recipe: tokenizers by what lines hold, their size and the time by how much there is; and that in words."""
+    total = count_lines(train)
+    every = max(1, total // LOOKED_AT)
+    sample = [pair for number, pair in enumerate(pairs(train)) if number % every == 0]
+    total = total or len(sample)
+    source, target = Side.of([pair.source for pair in sample]), Side.of([pair.target for pair in sample])
+    joint = source.kind == target.kind == "bpe"
+    words = total * (source.words + target.words)
+    vocabulary = int(min(24_000, max(1_000, round(7 * sqrt(words), -2))))
+    minutes = minutes or round(min(60.0, max(2.0, words / 25_000)))
+    tokenizers = [{"kind": side.kind, "vocabulary": vocabulary} for side in (source, target)]
+    data: dict[str, Any] = {"train": [_given(train)], "tokenizer": tokenizers[0]}
+    if not joint:
+        data["target_tokenizer"] = tokenizers[1]
+    if valid is not None:
+        data["valid"] = [_given(valid)]
+    else:
+        data["hold_out"] = round(min(0.1, HELD_OUT / total), 5)
+    data["max_length"] = min(1024, max(64, source.longest, target.longest))
+    metric = "bleu" if target.kind == "bpe" else "exact_match"
+    recipe = {
+        "data": data,
+        "model": {"tied": "all" if joint else "output"},
+        "train": {"minutes": minutes, "metric": metric, "batch_tokens": 2048 if words < 5e6 else 4096},
+    }
+    kinds = {"characters": "characters", "words": "words", "bpe": f"{vocabulary:,} sub-words"}
+    told = [
+        f"{total:,} pairs, {source.words:.1f} and {target.words:.1f} words a line",
+        f"read as {kinds[source.kind]}" + (" of both sides" if joint else f", written as {kinds[target.kind]}"),
+        f"about {minutes:g} minutes (--minutes for more or less); best means {metric}"
+        + ("" if valid else f" on {data['hold_out']:.1%} of the pairs, held out"),
+    ]
+    return recipe, told
+
+
+def _given(config: PairsConfig) -> dict[str, str]:
+    return {name: value for name, value in asdict(config).items() if value is not None}
