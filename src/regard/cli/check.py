@@ -59,14 +59,14 @@ class Report:
         files = [str(name) for name in names]
         scripts: list[dict[str, list[int]]] = [defaultdict(list), defaultdict(list)]
         line = 0
-        for line, both in enumerate(_leniently(config), 1):
-            for file, text, seen in zip(files, both, scripts, strict=True):
-                if text is None:
-                    self.add("without a counterpart", files[both[0] is None], line)
-                    return line
+        for line, (source, target) in enumerate(_leniently(config), 1):
+            if source is None or target is None:
+                self.add("without a counterpart", files[source is None], line)
+                return line
+            for file, text, seen in zip(files, (source, target), scripts, strict=True):
                 self._side(file, line, text)
                 seen[_script(text)].append(line)
-            self._pair(files[0], line, *both, training)
+            self._pair(files[0], line, source, target, training)
         for file, seen in zip(files, scripts, strict=True):
             usual = max((script for script in seen if script), key=lambda script: len(seen[script]), default="")
             for script in seen.keys() - {usual, ""}:
@@ -104,7 +104,7 @@ def _leniently(config: PairsConfig) -> Iterator[tuple[str | None, str | None]]:
     """The pairs with whatever is wrong in them; None where one of two files has ended."""
     if config.source is None or config.target is None:
         return ((pair.source, pair.target) for pair in pairs(config))
-    return zip_longest(*(lines(Path(path), strict=False) for path in (config.source, config.target)))
+    return zip_longest(lines(Path(config.source), strict=False), lines(Path(config.target), strict=False))
 
 
 def _digest(text: str) -> bytes:

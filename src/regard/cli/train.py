@@ -130,7 +130,7 @@ def plan_for(trainer: Trainer) -> Plan:
         probe,
         trainer.config,
         lambda step: trainer.update(probe, optimizer, step, None),
-        lambda: trainer.task.evaluate(probe, trainer.engine(probe)),
+        lambda: trainer.task.rehearse(probe, trainer.engine(probe)),
     )
 
 

@@ -68,3 +68,7 @@ class Task(Protocol):
     def evaluate(self, model: nn.Module, engine: Engine) -> dict[str, float]:
         """Metrics on the validation data."""
         ...
+
+    def rehearse(self, model: nn.Module, engine: Engine) -> float:
+        """Seconds that an evaluation will take, from a model that has learned nothing yet."""
+        ...

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from regard.shapes import Padded
 from regard.tasks.task import Direction, Loss, Shape
 
 Names = NDArray[np.int64]
+REHEARSED = 200  # sentences by which an evaluation is timed
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +136,20 @@ class Translation:
             name: METRICS[name][0](outputs, self.held.references).value for name in dict.fromkeys((self.metric, "chrf"))
         }
         return {**scores, "valid_loss": -float(given.sum()) / tokens}
+
+    @torch.no_grad()
+    def rehearse(self, model: nn.Module, engine: Engine) -> float:
+        """By a sample, as long as the references: a model that cannot end its sentences yet would take far longer."""
+        if self.held is None:
+            return 0.0
+        every = max(1, len(self.held.sources) // REHEARSED)
+        sources, targets = self.held.sources[::every], self.held.targets[::every]
+        longer = sum(map(len, targets)) - 10 * len(targets)  # the search adds 10 to each
+        search = replace(self.search, max_ratio=max(0, longer) / sum(map(len, sources)))
+        began = time.perf_counter()
+        engine.decode(sources, search)
+        log_probs(model, sources, targets, self.batch_tokens)
+        return (time.perf_counter() - began) * len(self.held.sources) / len(sources)
 
     def translate(
         self, engine: Engine, sources: Sequence[Sequence[int]], tick: Callable[[int], None] | None = None

@@ -32,7 +32,7 @@ FUSED = {
 }
 TRIALS = 20
 RESERVE = 0.03  # of the minutes, for checkpoints and whatever else the machine does
-EVALUATING = 0.15  # of the minutes at most, if more than one evaluation is to fit
+EVALUATING = 0.1  # of the minutes at most, if more than one evaluation is to fit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class Plan:
     steps: int
     evaluations: int
     seconds: float = 0.0
-    """That all of it should take; without evaluations, if no time was asked for."""
+    """That all of it should take."""
     threads: int
     torch: str
     machine: str
@@ -69,18 +69,20 @@ def terms(shape: Shape) -> list[float]:
 
 
 def make_plan(
-    task: Task, probe: nn.Module, config: TrainConfig, update: Callable[[int], object], evaluate: Callable[[], object]
+    task: Task, probe: nn.Module, config: TrainConfig, update: Callable[[int], object], rehearse: Callable[[], float]
 ) -> Plan:
     """Tries the largest batch, counts its work, and times throw-away updates of a probe."""
     try_largest(task, probe)
-    steps, evaluations, an_evaluation = config.steps, config.evaluations, 0.0
+    steps, evaluations, an_evaluation = config.steps, config.evaluations, rehearse()
     update(0)
-    an_update = _seconds(lambda: [update(trial) for trial in range(TRIALS)]) / TRIALS
+    began = time.perf_counter()
+    for trial in range(TRIALS):
+        update(trial)
+    an_update = (time.perf_counter() - began) / TRIALS
     if steps is None:
         assert config.minutes is not None
-        an_evaluation = _seconds(evaluate)  # of a model that cannot end its sentences yet: more than most will take
         budget = config.minutes * 60 * (1 - RESERVE)
-        evaluations = max(1, min(evaluations, int(budget * EVALUATING / an_evaluation)))
+        evaluations = max(1, min(evaluations, int(budget * EVALUATING / max(an_evaluation, 1e-3))))
         steps = max(1, int((budget - evaluations * an_evaluation) / an_update))
     return Plan(
         steps=steps,
@@ -92,12 +94,6 @@ def make_plan(
         parameters=sum(p.numel() for p in probe.parameters()),
         flops=tuple(count_flops(task, probe)),
     )
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began
 
 
 def try_largest(task: Task, model: nn.Module) -> None:
