@@ -14,7 +14,7 @@ from regard.errors import UserError
 from regard.files import write
 from regard.metrics.alignment import parse, pharaoh
 from regard.metrics.significance import paired_bootstrap
-from regard.metrics.text import METRICS
+from regard.metrics.text import METRICS, pronunciation_error_rate
 from regard.progress import Progress
 from regard.tasks.align import Aligned, Reading
 from regard.tasks.translator import Translator
@@ -25,11 +25,7 @@ def evaluate_files(
 ) -> None:
     """Files: sources, references, and another system's outputs if those are to be compared with."""
     sources, references, *others = _aligned(files)
-    with Progress(len(sources), "translate") as progress:
-        found = model.translate(sources, progress.update)
-    outputs = [model.text(hypotheses[0]) if hypotheses else "" for hypotheses in found]
-    if output is not None:
-        write(output, "".join(f"{line}\n" for line in outputs).encode())
+    outputs = _translated(model, sources, output)
     names = ["bleu_tokenized" if tokenized else "bleu", "chrf", "exact_match", "word_error_rate"]
     scores = [METRICS[name][0](outputs, references) for name in names]
     compared = {name: paired_bootstrap(other, outputs, references, name) for other in others for name in names[:2]}
@@ -45,6 +41,23 @@ def evaluate_files(
             f"{name:15} {c.difference:+6.2f}   against {files[2]} with {c.first:.2f}; "
             f"95 % from {c.low:+.2f} to {c.high:+.2f}, p = {c.p_value:.3f} (paired bootstrap, 1,000 samples)"
         )
+
+
+def pronounce_files(model: Translator, files: Sequence[Path], output: Path | None, as_json: bool) -> None:
+    """Files: words, and the ways to say each, with tabs between."""
+    words, ways = _aligned(files)
+    found = asdict(pronunciation_error_rate(_translated(model, words, output), [way.split("\t") for way in ways]))
+    told = {"words": len(words), "word_error_rate": found["words"], "phone_error_rate": found["phones"]}
+    print(json.dumps(told) if as_json else "\n".join(f"{name:16} {value:8,.4g}" for name, value in told.items()))
+
+
+def _translated(model: Translator, sources: Sequence[str], output: Path | None) -> list[str]:
+    with Progress(len(sources), "translate") as progress:
+        found = model.translate(sources, progress.update)
+    outputs = [model.text(hypotheses[0]) if hypotheses else "" for hypotheses in found]
+    if output is not None:
+        write(output, "".join(f"{line}\n" for line in outputs).encode())
+    return outputs
 
 
 def score_files(model: Translator, files: Sequence[Path], output: Path | None, as_json: bool) -> None:

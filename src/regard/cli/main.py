@@ -141,6 +141,9 @@ def evaluate(
     tokenized: Annotated[bool, typer.Option(help="The text is tokenised already: BLEU adds no tokenisation.")] = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Also write outputs or scores here.")] = None,
     against: Annotated[Path | None, typer.Option(help="Another's outputs, to compare by paired bootstrap.")] = None,
+    pronunciations: Annotated[
+        bool, typer.Option(help="References are phones, a tab between the ways to say a word: word and phone error.")
+    ] = False,
     score: Annotated[bool, typer.Option(help="Translate nothing: how likely the given targets are.")] = False,
     alignment: Annotated[Path | None, typer.Option(help="Gold links (0-0 1-2): the alignment error rate.")] = None,
     choose_head: Annotated[bool, typer.Option(help="Keep the head that aligns best here with the model.")] = False,
@@ -148,7 +151,7 @@ def evaluate(
     threads: Threads = None,
 ) -> None:
     """Score a model on held-out text, or given targets by a model."""
-    from regard.cli.evaluate import align_files, evaluate_files, score_files
+    from regard.cli.evaluate import align_files, evaluate_files, pronounce_files, score_files
 
     if (score or alignment) and (beam is not None or tokenized or against is not None or (score and alignment)):
         name = "--score" if score else "--alignment"
@@ -158,6 +161,8 @@ def evaluate(
     translator = _translator(model, threads, beam, 1, batch_size, tag)
     if alignment:
         align_files(translator, model, [source, target, alignment], output, choose_head, as_json)
+    elif pronunciations:
+        pronounce_files(translator, [source, target], output, as_json)
     elif score:
         score_files(translator, [source, target], output, as_json)
     else:

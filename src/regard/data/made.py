@@ -1,10 +1,12 @@
-"""Corpora that are made on the spot: nothing to download, and the same at every call."""
+"""Corpora by name that need no files of the user's: made on the spot, or carried by a package."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 
 from regard.data.daily.grammar import sentences
+from regard.data.pronounce import cmudict
 from regard.errors import UserError
 from regard.rng import Key
 
@@ -25,10 +27,10 @@ def copy(split: str) -> Iterator[tuple[str, str]]:
             yield text, text
 
 
-def daily(split: str) -> Iterator[tuple[str, str]]:
+@cache  # read twice, for words and for batches
+def daily(split: str) -> list[tuple[str, str]]:
     """Synthetic English and German; the grammar also knows which words belong together."""
-    for made in sentences(split):
-        yield " ".join(made.source), " ".join(made.target)
+    return [(" ".join(made.source), " ".join(made.target)) for made in sentences(split)]
 
 
-MADE: dict[str, Callable[[str], Iterator[tuple[str, str]]]] = {"copy": copy, "daily": daily}
+MADE: dict[str, Callable[[str], Iterable[tuple[str, str]]]] = {"copy": copy, "daily": daily, "cmudict": cmudict}

@@ -8,7 +8,7 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import count, zip_longest
@@ -23,6 +23,7 @@ LONGEST = 1 << 20  # bytes in a line; a longer one is no sentence
 MARK = b"\xef\xbb\xbf"  # byte-order mark, in UTF-8
 HOME = "REGARD_DATA"
 CORPORA = {"multi30k": "multi30k/raw/{split}.{language}", "multi30k-tok": "multi30k/tok/{split}.lc.norm.tok.{language}"}
+LISTS = {"g2p/train": "g2p/g014b2b.train"}  # files of pairs, a tab between them
 SPLITS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
 
 
@@ -61,14 +62,14 @@ def lines(path: Path, *, strict: bool) -> Iterator[str]:
 def pairs(config: PairsConfig) -> Iterator[Pair]:
     """The pairs that a recipe names, in order; a side may be blank."""
     config = located(config)
-    both: Iterator[tuple[str, str]]
-    if config.corpus is not None:
+    both: Iterable[tuple[str, str]]
+    if config.corpus in LISTS or config.pairs is not None:
+        path = Path(config.pairs) if config.pairs else _kept(LISTS[config.corpus or ""])
+        read = _object if path.name.removesuffix(".gz").endswith(".jsonl") else _columns
+        both = (read(line, path, number) for number, line in enumerate(lines(path, strict=True), 1))
+    elif config.corpus is not None:
         name, split = config.corpus.split("/")
         path, both = Path(config.corpus), MADE[name](split)
-    elif config.pairs is not None:
-        path = Path(config.pairs)
-        read = _columns if config.pairs.removesuffix(".gz").endswith(".tsv") else _object
-        both = (read(line, path, number) for number, line in enumerate(lines(path, strict=True), 1))
     else:
         assert config.source is not None
         assert config.target is not None
@@ -96,29 +97,34 @@ def count_lines(config: PairsConfig) -> int:
 
 def located(config: PairsConfig) -> PairsConfig:
     """With files in the place of a corpus's name, if it is kept in files."""
-    if config.corpus is None or re.fullmatch(rf"({'|'.join(MADE)})/[^/]+", config.corpus):
+    if config.corpus is None or config.corpus in LISTS or re.fullmatch(rf"({'|'.join(MADE)})/[^/]+", config.corpus):
         return config
     parts = re.fullmatch(r"([^/]+)/([^/-]+)-([^/-]+)/([^/]+)", config.corpus)
     if parts is None:
-        raise UserError(f"corpus {config.corpus!r}; write it like multi30k-tok/en-de/train or copy/train")
+        raise UserError(f"corpus {config.corpus!r}; write it like multi30k-tok/en-de/train or daily/train")
     return replace(named(*parts.groups()), tag=config.tag)
 
 
 def named(name: str, source: str, target: str, split: str) -> PairsConfig:
     """A corpus that is kept below the folder REGARD_DATA; source and target are languages such as en."""
     if name not in CORPORA:
-        near = difflib.get_close_matches(name, CORPORA, n=1, cutoff=0)
-        raise UserError(f"no corpus is called {name!r}; did you mean {near[0]}? Known: {', '.join([*CORPORA, *MADE])}")
+        known = [*CORPORA, *MADE, *(file.split("/")[0] for file in LISTS)]
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0)
+        raise UserError(f"no corpus is called {name!r}; did you mean {near[0]}? Known: {', '.join(known)}")
     if split not in SPLITS:
         raise UserError(f"{name} has no split {split!r}; use {', '.join(SPLITS)}")
-    home = os.environ.get(HOME)
+    ours, theirs = (_kept(CORPORA[name].format(split=SPLITS[split], language=each)) for each in (source, target))
+    return PairsConfig(source=str(ours), target=str(theirs))
+
+
+def _kept(name: str) -> Path:
+    """A file below the folder REGARD_DATA."""
+    home, folder = os.environ.get(HOME), name.split("/")[0]
     if not home:
-        raise UserError(f"{name} lies below the folder {HOME}, which is not set; try export {HOME}=/path/to/data")
-    found = [Path(home, CORPORA[name].format(split=SPLITS[split], language=language)) for language in (source, target)]
-    for path in found:
-        if not path.is_file():
-            raise UserError(f"{path}: no such file; set {HOME} to the folder that holds {name.split('-')[0]}/")
-    return PairsConfig(source=str(found[0]), target=str(found[1]))
+        raise UserError(f"{folder} lies below the folder {HOME}, which is not set; try export {HOME}=/path/to/data")
+    if not (path := Path(home, name)).is_file():
+        raise UserError(f"{path}: no such file; set {HOME} to the folder that holds {folder}/")
+    return path
 
 
 def _open(path: Path) -> BinaryIO:
