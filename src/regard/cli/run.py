@@ -21,6 +21,7 @@ from regard.progress import Progress
 from regard.tasks.align import Aligned, Reading
 from regard.tasks.translator import Translator
 
+TOGETHER = 256  # outputs that are aligned at once
 AHEAD = 4096  # lines of a file that are read before any is written
 
 
@@ -121,6 +122,7 @@ def _outputs(
     parts = [model.parts(text) if text.strip() else [text] for text in texts]
     found = iter(model.translate([part for own in parts for part in own], tick))
     told = []
+    to_align: list[tuple[dict[str, Any], list[str], list[Sequence[int]]]] = []  # with parts and their outputs
     for number, own in enumerate(parts, done + 1):
         answers = [next(found) for _ in own]
         if len(own) > 1:
@@ -135,23 +137,30 @@ def _outputs(
                 "score": sum(h.score for h in ranked) / len(ranked),
                 "log_prob": sum(h.log_prob for h in ranked),
             }
-            if reading is not None:
-                filled = [part for part, best in zip(own, answers, strict=True) if best]
-                made["alignment"] = _links(model, filled, [h.tokens for h in ranked], reading)
+            filled = [part for part, best in zip(own, answers, strict=True) if best]
+            to_align.append((made, filled, [h.tokens for h in ranked]))
             outputs.append(made)
         told.append(outputs)
+    if reading is not None:
+        for start in range(0, len(to_align), TOGETHER):
+            _align(model, to_align[start : start + TOGETHER], reading)
     return told
 
 
-def _links(model: Translator, parts: Sequence[str], outputs: Sequence[Sequence[int]], reading: Reading) -> str:
-    """Links of a line whose parts were translated one by one, counted through."""
-    aligned, found = Aligned(model, parts, outputs), set()
-    sources = targets = 0
-    for number, (part, tokens) in enumerate(zip(parts, outputs, strict=True)):
-        found |= {(sources + i, targets + j) for i, j in aligned.links(number, reading)}
-        sources += len(part.split())
-        targets += len(model.tokenizers.target.decode(tokens).split())
-    return pharaoh(frozenset(found))
+def _align(
+    model: Translator, outputs: list[tuple[dict[str, Any], list[str], list[Sequence[int]]]], reading: Reading
+) -> None:
+    """Add links to outputs; a line whose parts were translated one by one is counted through."""
+    pairs = [pair for _, parts, said in outputs for pair in zip(parts, said, strict=True)]
+    aligned, number = Aligned(model, [part for part, _ in pairs], [tokens for _, tokens in pairs]), 0
+    for made, parts, said in outputs:
+        found, sources, targets = set(), 0, 0
+        for part, tokens in zip(parts, said, strict=True):
+            found |= {(sources + i, targets + j) for i, j in aligned.links(number, reading)}
+            sources += len(part.split())
+            targets += len(model.tokenizers.target.decode(tokens).split())
+            number += 1
+        made["alignment"] = pharaoh(frozenset(found))
 
 
 def warn(text: str) -> None:

@@ -13,7 +13,6 @@ from regard.errors import UserError
 
 Links = frozenset[tuple[int, int]]  # of a source and a target word, counted from 0
 Weights = NDArray[np.float64]
-LEAST = (1.0, 0.7, 0.5, 0.4, 0.3, 0.2, 0.15, 0.1)  # shares of the most that a word gets, from which on it is linked
 
 
 @dataclass(frozen=True)
@@ -40,28 +39,35 @@ def pharaoh(links: Links) -> str:
     return " ".join(f"{source}-{target}" for source, target in sorted(links))
 
 
-def read(weights: Weights, least: float) -> NDArray[np.bool_]:
-    """Which source words each target word is linked to, (..., T, S): those that get `least` of what the most gets."""
-    return weights >= np.maximum(weights.max(-1, keepdims=True) * least, 1e-9)
+def read(weights: Weights, cover: bool) -> NDArray[np.bool_]:
+    """Which words are linked, (..., T, S): each target word to the source word that it looks at most.
+
+    With cover, a source word that none has taken then goes to the target word that looks at it most.
+    """
+    taken = (weights == weights.max(-1, keepdims=True)) & (weights > 0)
+    if not cover:
+        return taken
+    most = (weights == weights.max(-2, keepdims=True)) & (weights > 0)
+    return taken | (most & ~taken.any(-2, keepdims=True))
 
 
-def links(weights: Weights, least: float) -> Links:
+def links(weights: Weights, cover: bool) -> Links:
     """The same as pairs, for one map (T, S)."""
-    return frozenset((int(s), int(t)) for t, s in np.argwhere(read(weights, least)))
+    return frozenset((int(s), int(t)) for t, s in np.argwhere(read(weights, cover)))
 
 
-def error_rates(maps: Sequence[Weights], gold: Sequence[Gold], least: Sequence[float] = LEAST) -> Weights:
-    """Alignment error rate [Och+ 2003, eq. 8] by head and share: maps (H, T, S), one a sentence -> (H, shares)."""
+def error_rates(maps: Sequence[Weights], gold: Sequence[Gold]) -> Weights:
+    """Alignment error rate [Och+ 2003, eq. 8] by head: maps (H, T, S) of sentences -> (H, without and with cover)."""
     if len(maps) != len(gold):
         raise UserError(f"{len(maps)} sentences and {len(gold)} lines of links; give one for each")
-    right = np.zeros((len(maps[0]), len(least)))
+    right = np.zeros((len(maps[0]), 2))
     links_in_all = right.copy()
     for number, (weights, wanted) in enumerate(zip(maps, gold, strict=True), 1):
         marked = [_matrix(which, weights.shape[1:], number) for which in (wanted.sure, wanted.possible)]
-        for i, share in enumerate(least):
-            found = read(weights, share)
-            right[:, i] += sum((found & these).sum((1, 2)) for these in marked)
-            links_in_all[:, i] += found.sum((1, 2)) + len(wanted.sure)
+        for cover in (False, True):
+            found = read(weights, cover)
+            right[:, int(cover)] += sum((found & these).sum((1, 2)) for these in marked)
+            links_in_all[:, int(cover)] += found.sum((1, 2)) + len(wanted.sure)
     return 1 - right / links_in_all
 
 

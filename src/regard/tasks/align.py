@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from regard.engine.explain import Explanation
 from regard.errors import UserError
 from regard.files import write
-from regard.metrics.alignment import LEAST, Gold, Links, Weights, error_rates, links
+from regard.metrics.alignment import Gold, Links, Weights, error_rates, links
 from regard.tasks.translator import Translator
 
 FILE = "alignment.json"
@@ -23,14 +23,14 @@ Place = tuple[str, bool]  # a site that looks across, and whether it is read one
 
 @dataclass(frozen=True)
 class Reading:
-    """Where links are read off: by default the mean of the heads that look across last, and each word's strongest."""
+    """Where links are read off: by default the mean of the heads that look across last."""
 
     site: str | None = None
     head: int | None = None
     later: bool = False
     """Whether a word's links are those of the step after it, at which the decoder knows it."""
-    least: float = 1.0
-    """A source word is linked from this share on of what the strongest gets."""
+    cover: bool = False
+    """Whether a source word that no target word has taken goes to the one that looks at it most."""
 
     @staticmethod
     def of(folder: Path) -> Reading:
@@ -73,19 +73,19 @@ class Aligned:
         found = []
         for site, later in self.maps[0]:
             rates = error_rates([_and_mean(maps[site, later]) for maps in self.maps], gold)
-            head, share = np.unravel_index(rates.argmin(), rates.shape)
+            head, cover = np.unravel_index(rates.argmin(), rates.shape)
             chosen = None if head == len(rates) - 1 else int(head)
-            found.append((float(rates.min()), Reading(site, chosen, later, LEAST[share])))
+            found.append((float(rates.min()), Reading(site, chosen, later, bool(cover))))
         rate, reading = min(found, key=lambda pair: pair[0])
         return reading, rate
 
     def error_rate(self, gold: Sequence[Gold], reading: Reading) -> float:
         chosen = [self._map(number, reading)[None] for number in range(len(self.maps))]
-        return float(error_rates(chosen, gold, [reading.least])[0, 0])
+        return float(error_rates(chosen, gold)[0, int(reading.cover)])
 
     def links(self, number: int, reading: Reading) -> Links:
         """Of one of the texts and its output."""
-        return links(self._map(number, reading), reading.least)
+        return links(self._map(number, reading), reading.cover)
 
     def _map(self, number: int, reading: Reading) -> Weights:
         maps = self.maps[number]
