@@ -1,3 +1,4 @@
+# make demo   trains, tests and looks at a translator, from nothing; under ten minutes
 # make setup  an environment in .venv with everything
 # make test   the whole: format, lint, types, every test
 # make check  the same without the slow ring, in under four minutes
@@ -8,7 +9,10 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: setup test check lint learn bench clean
+.PHONY: demo setup test check lint learn bench clean
+
+demo: setup
+	.venv/bin/regard demo
 
 setup: .venv/.ready
 

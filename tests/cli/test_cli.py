@@ -162,9 +162,12 @@ def test_windows_line_ends_and_a_byte_order_mark_are_no_words(tmp_path: Path) ->
     [
         (["train"], "give a recipe, or --source FILE and --target FILE"),
         (["train", "missing.yaml"], "missing.yaml"),
-        (["train", "--source", "a", "--target", "b", "--out", "/dev/null/x"], "choose another --out"),
+        (["train", "RECIPE", "--out", "/dev/null/x"], "choose another --out"),
         (["train", "--source", "no/such.en", "--target", "no/such.de", "--out", "OUT"], "no/such.en"),
         (["train", "RECIPE", "--source", "a"], "give one or the other"),
+        (["train", "--source", "a"], "--target is missing"),
+        (["train", "--source", "a", "--target", "a"], "give the text and its translation"),
+        (["train", "--source", "a", "--target", "b", "--minutes", "0"], "leaves no time"),
         (["train", "RECIPE", "--out", "OUT", "--set", "train.stepz=3"], "did you mean steps?"),
         (["train", "RECIPE", "--out", "OUT", "--set", "train.lr=fast"], "train.lr=fast"),
         (["train", "RECIPE", "--out", "OUT", "--set", "version=2"], "version 2"),

@@ -20,6 +20,7 @@ from regard.data.config import PairsConfig
 from regard.data.text import LONGEST, lines, located, pairs
 from regard.data.tokenizer import UNKNOWN
 from regard.progress import duration
+from regard.tasks.prepare import exchanged
 from regard.train.config import Recipe
 
 SHOWN = 8  # lines of a problem that are told on a terminal
@@ -129,6 +130,9 @@ def check(asked: Asked, as_json: bool) -> None:
     report = Report()
     trained, valid = asked.corpora()
     counts = [sum(report.read(config, True) for config in trained), sum(report.read(c, False) for c in valid)]
+    for config in valid[:1]:
+        if not report.fatal and exchanged(asked.recipe()[0].data):
+            report.add("source and target seem to have changed places", str(config.source or config.pairs), 1)
     told: dict[str, str] = {"pairs": f"{counts[0]:,} to train on, {counts[1]:,} to validate on"}
     if not report.fatal:
         with tempfile.TemporaryDirectory() as folder:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from importlib.resources import files
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from regard.files import write
 from regard.look.model import Model
 from regard.metrics.alignment import Gold
 from regard.metrics.text import bleu, exact_match
-from regard.progress import Progress
+from regard.progress import Progress, duration
 from regard.tasks.align import Aligned
 from regard.train.config import Recipe
 
@@ -22,36 +23,41 @@ APPLE = "I ate an apple"
 SAMPLES = 10
 
 
-def demo(out: Path, minutes: float | None, threads: int | None) -> None:
-    say("The demo corpus is synthetic: English and German of daily life, composed by a grammar that also knows which")
-    say("words belong together. What is tested are combinations of word and construction that training never sees.\n")
-    text = files("regard.data.daily").joinpath("demo.yaml").read_text("utf-8")
+def demo(recipe: Path | None, out: Path, minutes: float | None, threads: int | None) -> None:
+    """Everything, on the embedded corpus; the recipe names the model."""
+    began = time.perf_counter()
+    say(
+        "The corpus is synthetic: English and German of daily life, composed by a grammar that knows which words belong"
+    )
+    say("together. It is tested on combinations of word and construction that training never saw.")
     budget = [] if minutes is None else [f"train.minutes={minutes}", "train.steps=null"]
-    launch(recipes.parse(Recipe, text, "demo.yaml", budget), out, threads, None, False, False)
-    model, test = Model(out), list(sentences("test"))
+    text = (recipe or files("regard.data.daily").joinpath("demo.yaml")).read_text("utf-8")
+    launch(recipes.parse(Recipe, text, str(recipe or "demo.yaml"), budget), out, threads, None, False, False)
+    trained = time.perf_counter()
+    model, test, valid = Model(out), list(sentences("test")), list(sentences("valid"))
     sources, references = [" ".join(s.source) for s in test], [" ".join(s.target) for s in test]
     with Progress(len(test), "translate") as progress:
         outputs = [model.text(found[0]) for found in model.translate(sources, progress.update)]
-    valid = list(sentences("valid"))
     reading, _ = _aligned(model, valid).best([_gold(made) for made in valid])
     reading.keep(out)
     rate = _aligned(model, test).error_rate([_gold(made) for made in test], reading)
     score, exact = bleu(outputs, references), exact_match(outputs, references)
-    print(f"\n{len(test):,} test sentences, all combinations unseen")
+    print(f"\n{len(test):,} test sentences (synthetic), each with a combination of word and construction never seen:")
     print(f"  BLEU {score.value:.1f} ({score.signature})")
-    print(f"  exactly the reference {exact.value:.1%}")
+    print(f"  {exact.value:.1%} exactly as the reference")
     print(f"  alignment error rate {rate:.3f} ({reading}; chosen on the validation sentences)\n")
     _show_samples(sources, outputs, references)
-    look = model.attend(APPLE)
-    picture = look.picture(reading.site, reading.head)
-    print(f"{APPLE}: what each German word looked at\n")
+    picture = model.attend(APPLE).picture(reading.site, reading.head)
+    print(f"What each German word looked at in “{APPLE}”:\n")
     print(picture.terminal(color=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
     write(out / "apple.svg", picture.svg().encode())
-    print(f"""The same as a picture: {out}/apple.svg. Now try:
+    regard = Path(sys.argv[0]).name if os.environ.get("VIRTUAL_ENV") else sys.argv[0]  # as it can be typed here
+    print(f"""The same as a picture: {out}/apple.svg
+It took {duration(trained - began)} to train and {duration(time.perf_counter() - trained)} to test. Now try:
 
-  echo "My sister will buy three red apples tomorrow" | regard run {out}
-  regard attend {out} "The boy cannot find his key" -o key.svg
-  regard train --source YOUR.txt --target ITS-TRANSLATION.txt --minutes 8""")
+  echo "My sister will buy three red apples tomorrow" | {regard} run {out}
+  {regard} attend {out} "The boy cannot find his key" -o key.svg
+  {regard} train --source YOUR.txt --target ITS-TRANSLATION.txt --minutes 8""")
 
 
 def _aligned(model: Model, made: list[Sentence]) -> Aligned:

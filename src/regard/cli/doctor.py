@@ -5,24 +5,13 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import shutil
 import sys
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
-EXTRAS = {
-    "torch": "train",
-    "sacrebleu": "train",
-    "tensorboard": "tensorboard",
-    "matplotlib": "plots",
-    "uvicorn": "serve",
-    "soundfile": "audio",
-    "pillow": "images",
-    "transformers": "exchange",
-    "ctranslate2": "exchange",
-    "onnxruntime": "exchange",
-}  # package: the extra that brings it
 GIGA = 1 << 30
 LOW_DISK, LOW_MEMORY = 2, 2  # GiB
 
@@ -56,9 +45,9 @@ def findings() -> list[Finding]:
         Finding("machine", f"{platform.system()} {platform.machine()}, {cores} cores"),
         Finding("memory", f"{memory:.1f} GiB", _low(memory, LOW_MEMORY, "lower train.batch_tokens")),
         Finding("disk here", f"{free:.1f} GiB free", _low(free, LOW_DISK, "make room, or --out elsewhere")),
-        Finding("compiler", compiler or "none", "" if compiler else "apt install g++, or Xcode's tools"),
+        Finding("compiler", compiler or "none (nothing needs one)"),
         _data(data),
-        *(_package(name, extra) for name, extra in EXTRAS.items()),
+        *_packages(),
     ]
 
 
@@ -72,8 +61,18 @@ def _data(folder: str | None) -> Finding:
     return Finding("REGARD_DATA", folder, "" if Path(folder).is_dir() else "is no folder; mend or unset it")
 
 
-def _package(name: str, extra: str) -> Finding:
-    try:
-        return Finding(name, version(name))
-    except PackageNotFoundError:
-        return Finding(name, "not installed", f"pip install 'regard[{extra}]'")
+def _packages() -> list[Finding]:
+    """What the extras bring; without `train` little can be done, the others are for who wants them."""
+    found = []
+    for requirement in requires("regard") or []:
+        if match := re.fullmatch(r"([\w-]+)\W.*extra == ['\"](\w+)['\"]", requirement):
+            name, extra = match.groups()
+            if extra == "all":
+                continue
+            try:
+                found.append(Finding(name, version(name)))
+            except PackageNotFoundError:
+                how = f"pip install 'regard[{extra}]'"
+                needed = extra == "train"
+                found.append(Finding(name, "missing" if needed else f"not installed ({how})", how if needed else ""))
+    return found

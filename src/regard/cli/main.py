@@ -83,6 +83,9 @@ def check(
 
 @app.command()
 def demo(
+    recipe: Annotated[
+        Path | None, typer.Argument(help="A recipe for daily/train. Default: a GRU with attention.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder of the run.")] = Path("runs/demo"),
     minutes: Annotated[float | None, typer.Option(help="Of training, instead of the recipe's.")] = None,
     threads: Threads = None,
@@ -90,7 +93,7 @@ def demo(
     """Train on the embedded corpus, translate, score, and draw what the model looked at; a few minutes."""
     from regard.cli.demo import demo
 
-    demo(out, minutes, threads)
+    demo(recipe, out, minutes, threads)
 
 
 @app.command()
@@ -173,7 +176,7 @@ def evaluate(
 @app.command()
 def attend(
     model: Folder,
-    text: Annotated[str, typer.Argument(help="A sentence to translate.", show_default=False)],
+    text: Annotated[list[str], typer.Argument(help="A sentence to translate.", show_default=False)],
     target: Annotated[str | None, typer.Option(help="Look at this output instead of the model's own.")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="A .svg or .json, not the terminal.")] = None,
     site: Annotated[str | None, typer.Option(help="Such as decoder.0.cross. Default: the last cross one.")] = None,
@@ -189,7 +192,7 @@ def attend(
     if site is None and head is None:  # the head that aligns best, if that is known
         reading = Reading.of(model)
         site, head = reading.site, reading.head
-    attend_text(Model(model, tag=tag), text, target, output, site, head, pieces)
+    attend_text(Model(model, tag=tag), " ".join(text), target, output, site, head, pieces)
 
 
 def _translator(
@@ -224,6 +227,11 @@ def main() -> None:
         if os.environ.get("REGARD_DEBUG"):
             traceback.print_exc()
         print(f"regard: {error}", file=sys.stderr)
+        sys.exit(2)
+    except ModuleNotFoundError as error:
+        if error.name not in ("torch", "sacrebleu"):
+            raise
+        print(f"regard: {error.name} is not installed; pip install 'regard[train]', or make setup", file=sys.stderr)
         sys.exit(2)
     except BrokenPipeError:  # the reader of our output has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

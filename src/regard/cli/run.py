@@ -208,6 +208,8 @@ def _text(raw: bytes) -> str:
 
 def _arriving() -> Iterator[list[bytes]]:
     """Whole lines from standard input, as soon as they are there."""
+    if sys.stdin.isatty():
+        warn("reading from the terminal: a sentence and Enter; Ctrl-D ends")
     parts: list[bytes] = []
     while data := sys.stdin.buffer.read1(1 << 18):  # type: ignore[union-attr]
         parts.append(data)

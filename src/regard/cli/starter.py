@@ -17,6 +17,7 @@ from regard.train.config import Recipe
 
 LOOKED_AT = 20_000  # pairs, evenly over all
 HELD_OUT = 1_000  # pairs to validate on at most
+FEW = 1_000  # pairs, below which there is a warning
 SYMBOLS = 300  # different words at most of a notation, such as phones or digits
 SINGLE = 1.2  # words on a line on average, up to which lines are words and no sentences
 
@@ -70,8 +71,15 @@ class Asked:
         given = [f"--{name}" for name, file in files.items() if file is not None]
         if self.path is not None and given:
             raise UserError(f"a recipe and {' and '.join(given)}; the recipe names its files, so give one or the other")
-        if self.path is None and (self.source is None or self.target is None):
+        if self.path is None and not given:
             raise UserError("nothing to train on; give a recipe, or --source FILE and --target FILE")
+        if self.path is None and (self.source is None or self.target is None):
+            lacks = "source" if self.source is None else "target"
+            raise UserError(f"--{lacks} is missing; --source FILE and --target FILE belong together, line by line")
+        if self.source is not None and self.source == self.target:
+            raise UserError(f"--source and --target are both {self.source}; give the text and its translation")
+        if self.minutes is not None and self.minutes <= 0:
+            raise UserError(f"--minutes {self.minutes:g} leaves no time; give 1 or more")
         if (self.valid_source is None) != (self.valid_target is None):
             raise UserError("one of --valid-source and --valid-target is missing; give both")
 
@@ -135,6 +143,8 @@ def starter(train: PairsConfig, valid: PairsConfig | None, minutes: float | None
         f"about {minutes:g} minutes (--minutes for more or less); best means {metric}"
         + ("" if valid else f" on {data['hold_out']:.1%} of the pairs, held out"),
     ]
+    if total < FEW:
+        told.append(f"so few pairs teach next to nothing; a translator wants thousands, better {10 * FEW:,} or more")
     return recipe, told
 
 

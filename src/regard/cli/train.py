@@ -24,7 +24,7 @@ from regard.models.build import build
 from regard.models.seq2seq import Seq2seq
 from regard.progress import duration
 from regard.tasks.folder import load_model, load_tokenizers, save_model, save_tokenizers
-from regard.tasks.prepare import Left, held_out, store_for, tokenizers_for
+from regard.tasks.prepare import Left, exchanged, held_out, store_for, tokenizers_for
 from regard.tasks.translation import Translation
 from regard.train.config import Recipe
 from regard.train.loop import InterruptedTrainingError, Trainer
@@ -69,6 +69,8 @@ def train(recipe: Recipe, out: Path, start: Path | None = None, tensorboard: boo
     """From the recipe, and the weights of another model if given, to a finished folder; takes up what is there."""
     report = _tensorboard(out) if tensorboard else None
     task, left = task_for(recipe, out)
+    if recipe.data.valid and exchanged(recipe.data):
+        say("validation pairs: source and target seem to have changed places; stop and look, or the score will mislead")
     padding = " and ".join(f"{share:.1%}" for share in task.padding(recipe.train.seed))
     out_of = f"{left}; " if left else ""
     say(f"training on {len(task.store):,} pairs; {out_of}padding: {padding} of the batches")
@@ -81,6 +83,8 @@ def train(recipe: Recipe, out: Path, start: Path | None = None, tensorboard: boo
         say(f"passed over {passed}")
     if trainer.state.step:
         say(f"going on after step {trainer.state.step}")
+    if trainer.state.step >= plan.steps:
+        say("this run is finished; for more, --continue with more --minutes, or choose another --out")
     state = trainer.run(plan)
     write(out / "README.md", card(recipe, plan, state, out).encode())
     write(out / "curve.svg", training_curve(out, task.primary[0]).encode())

@@ -136,7 +136,10 @@ def _open(path: Path) -> BinaryIO:
 
 def _unreadable(path: Path, error: OSError | ValueError) -> NoReturn:
     why = getattr(error, "strerror", None) or error
-    raise UserError(f"{path}: cannot be read ({why}); check the name and that it is a file you may read") from error
+    there = [near.name for near in path.parent.iterdir()] if path.parent.is_dir() else []
+    near = [] if path.name in there else difflib.get_close_matches(path.name, there, n=1)
+    mend = f"did you mean {path.with_name(near[0])}?" if near else "check the name and that it is a file you may read"
+    raise UserError(f"{path}: cannot be read ({why}); {mend}") from error
 
 
 def _line(file: BinaryIO, path: Path, number: int, strict: bool) -> bytes:

@@ -77,6 +77,18 @@ def held_out(config: DataConfig, tokenizers: Tokenizers, folder: Path) -> Held |
     return Held(sources, tokenizers.target.encode(references), references) if references else None
 
 
+def exchanged(config: DataConfig) -> bool:
+    """Whether the words say that source and target of the validation pairs have changed places."""
+    trained, held = _words(config.train[0]), _words(config.valid[0])
+    common = [[len(ours & theirs) for theirs in held] for ours in trained]
+    return common[0][1] + common[1][0] > common[0][0] + common[1][1]
+
+
+def _words(corpus: PairsConfig) -> tuple[set[str], set[str]]:
+    some = list(islice(pairs(corpus), CHUNK))
+    return {w for pair in some for w in pair.source.split()}, {w for pair in some for w in pair.target.split()}
+
+
 def _set_aside(config: DataConfig, folder: Path) -> PairsConfig:
     """The pairs that training does without, written to the folder once."""
     paths = [folder / "valid.source", folder / "valid.target"]
