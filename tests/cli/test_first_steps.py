@@ -1,13 +1,16 @@
 """What a newcomer meets: two files and nothing else, check, init, doctor, and alignments."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from regard.cli.starter import Side, starter
-from regard.data.config import PairsConfig
+from regard.data.config import DataConfig, PairsConfig
 from regard.recipe import parse
+from regard.tasks.prepare import exchanged
 from regard.train.config import Recipe
 from tests.train.toy import regard, write_corpus, write_recipe
 
@@ -130,3 +133,48 @@ def test_the_head_that_aligns_best_is_found_kept_and_used(model: Path, tmp_path:
     wrong = tmp_path / "wrong"
     wrong.write_text("0-99\n" * len(lengths), "utf-8")
     assert "count words from 0" in regard("evaluate", model, *files, "--alignment", wrong, code=2).stderr.decode()
+
+
+def test_pronunciations_count_the_nearest_of_several_ways(model: Path, tmp_path: Path) -> None:
+    """Every word may be said as the model says it, or in another way, but for the first, which has only the other."""
+    words = ["rot", "blau grün", "gelb"]
+    (tmp_path / "words").write_text("".join(f"{word}\n" for word in words), "utf-8")
+    said = regard("run", model, tmp_path / "words").stdout.decode().splitlines()
+    ways = ["nie\n", *(f"nie\t{way}\n" for way in said[1:])]
+    (tmp_path / "ways").write_text("".join(ways), "utf-8")
+    files = ("--source", tmp_path / "words", "--target", tmp_path / "ways")
+    told = json.loads(regard("evaluate", model, *files, "--pronunciations", "--json").stdout)
+    assert told["word_error_rate"] == pytest.approx(1 / 3)
+    phones = [len(text.split()) for text in said]
+    assert told["phone_error_rate"] == pytest.approx(max(phones[0], 1) / (1 + sum(phones[1:])))
+
+
+def test_validation_files_that_changed_places_are_told(tmp_path: Path) -> None:
+    for name, words in (("en", "the cat sees a dog"), ("de", "die Katze sieht einen Hund")):
+        for part in ("train", "valid"):
+            (tmp_path / f"{part}.{name}").write_text(f"{words}\n" * 30, "utf-8")
+    for side, other, wrong in (("en", "de", False), ("de", "en", True)):
+        valid = PairsConfig(source=str(tmp_path / f"valid.{side}"), target=str(tmp_path / f"valid.{other}"))
+        train = PairsConfig(source=str(tmp_path / "train.en"), target=str(tmp_path / "train.de"))
+        assert exchanged(DataConfig(train=(train,), valid=(valid,))) == wrong
+
+
+def test_a_missing_torch_is_told_with_the_way_to_get_it() -> None:
+    code = "import sys; sys.modules['torch'] = None; from regard.cli.main import main; main()"
+    done = subprocess.run([sys.executable, "-c", code, "run", "."], capture_output=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"regard: torch is not installed; pip install 'regard[train]'")
+
+
+@pytest.mark.slow
+def test_the_demo_trains_scores_and_draws(tmp_path: Path) -> None:
+    told = regard("demo", "--out", tmp_path / "demo", "--minutes", 0.1).stdout.decode()
+    assert "1,000 test sentences (synthetic)" in told
+    assert "BLEU" in told
+    assert "alignment error rate 0." in told
+    assert told.count("→") == 10
+    assert "Now try:" in told
+    assert "synthetic" in (tmp_path / "demo" / "apple.svg").read_text("utf-8")
+    assert "daily/train (synthetic)" in (tmp_path / "demo" / "README.md").read_text("utf-8")
+    again = regard("demo", "--out", tmp_path / "demo", "--minutes", 0.1).stderr.decode()
+    assert "this run is finished" in again

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from regard import __version__
+from regard.data.config import PairsConfig
 from regard.look.curve import curve
 from regard.progress import duration
 from regard.recipe import dump
@@ -24,15 +25,18 @@ def _entries(folder: Path) -> list[dict[str, float]]:
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text("utf-8").splitlines()]
 
 
+def _told(corpus: PairsConfig) -> str:
+    made = " (synthetic)" if str(corpus.corpus).startswith(("daily/", "copy/")) else ""
+    return f"{corpus.source or corpus.pairs or corpus.corpus}{made}" + (f" → {corpus.target}" if corpus.target else "")
+
+
 def card(recipe: Recipe, plan: Plan, state: TrainState, folder: Path) -> str:
     """Markdown."""
     best: dict[str, float] = next((entry for entry in _entries(folder) if state.best in entry.values()), {})
     scores = "\n".join(
         f"| {name} | {value:.4g} |" for name, value in best.items() if name not in ("step", "seconds", "tokens")
     )
-    trained = ", ".join(
-        f"{c.source or c.pairs or c.corpus}" + (f" → {c.target}" if c.target else "") for c in recipe.data.train
-    )
+    trained = ", ".join(map(_told, recipe.data.train))
     return f"""# {folder.name}
 
 A {recipe.model.kind} for {recipe.task}, trained by Regard {__version__}. `regard run {folder} < input.txt`

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
@@ -47,8 +48,8 @@ def demo(recipe: Path | None, out: Path, minutes: float | None, threads: int | N
     print(f"  {exact.value:.1%} exactly as the reference")
     print(f"  alignment error rate {rate:.3f} ({reading}; chosen on the validation sentences)\n")
     _show_samples(sources, outputs, references)
-    picture = model.attend(APPLE).picture(reading.site, reading.head)
-    print(f"What each German word looked at in “{APPLE}”:\n")
+    picture = replace(model.attend(APPLE).picture(reading.site, reading.head), title=f"{APPLE} (synthetic demo)")
+    print("What each German word looked at:\n")
     print(picture.terminal(color=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
     write(out / "apple.svg", picture.svg().encode())
     regard = Path(sys.argv[0]).name if os.environ.get("VIRTUAL_ENV") else sys.argv[0]  # as it can be typed here

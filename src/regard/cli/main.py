@@ -84,7 +84,7 @@ def check(
 @app.command()
 def demo(
     recipe: Annotated[
-        Path | None, typer.Argument(help="A recipe for daily/train. Default: a GRU with attention.")
+        Path | None, typer.Argument(help="A recipe for daily/train. Default: a small Transformer.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder of the run.")] = Path("runs/demo"),
     minutes: Annotated[float | None, typer.Option(help="Of training, instead of the recipe's.")] = None,
