@@ -1,9 +1,9 @@
 """Which score? The same LSTM for the same minutes with each of them and without attention, a thread each.
 
-    python -m bench.scores daily|multi30k MINUTES [FOLDER]
+    python -m bench.scores daily|multi30k MINUTES [AT_ONCE [FOLDER]]
 
 Prints test BLEU and, where there is gold, the alignment error rate, each with its 95 % interval (bootstrap over
-sentences, 1,000 samples), and training speed. Runs that are in FOLDER already are not trained again.
+sentences, 1,000 samples), and training speed. A run that FOLDER holds already goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ CORPORA = {
     "daily": ["data.train=[{corpus: daily/train}]", "data.valid=[{corpus: daily/valid}]"],
     "multi30k": ["data.train=[{corpus: multi30k/en-de/train}]", "data.valid=[{corpus: multi30k/en-de/valid}]"],
 }
-CORPORA["multi30k"] += ["data.tokenizer.vocabulary=5000", "model.dropout=0.2"]
+CORPORA["multi30k"] += ["data.tokenizer.vocabulary=5000", "train.label_smoothing=0.1"]
 TESTS = {"daily": "daily/test", "multi30k": "multi30k/en-de/test"}
 
 
-def main(corpus: str, minutes: str, folder: Path) -> None:
+def main(corpus: str, minutes: str, at_once: int, folder: Path) -> None:
     def train(name: str) -> None:
         out = folder / f"{corpus}-{name.split(',')[0].replace(' ', '-')}"
         settings = [part for setting in [*CORPORA[corpus], MODELS[name]] for part in ("--set", setting)]
@@ -52,9 +52,9 @@ def main(corpus: str, minutes: str, folder: Path) -> None:
             call = "from regard.cli.main import main; main()"
             subprocess.run([sys.executable, "-c", call, *command], check=True, stderr=log)
 
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(at_once) as pool:
         list(pool.map(train, MODELS))
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)
     print(f"| {corpus}, {minutes} minutes | BLEU | alignment error rate | target tokens/s |\n|---|---|---|---|")
     for name in MODELS:
         out = folder / f"{corpus}-{name.split(',')[0].replace(' ', '-')}"
@@ -99,4 +99,5 @@ def speed(out: Path) -> float:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], Path(sys.argv[3] if len(sys.argv) > 3 else "runs/scores"))
+    at_once, folder = [*sys.argv[3:], *["2", "runs/scores"][len(sys.argv) - 3 :]]
+    main(sys.argv[1], sys.argv[2], int(at_once), Path(folder))

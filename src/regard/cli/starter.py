@@ -19,6 +19,8 @@ LOOKED_AT = 20_000  # pairs, evenly over all
 HELD_OUT = 1_000  # pairs to validate on at most
 FEW = 1_000  # pairs, below which there is a warning
 SYMBOLS = 300  # different words at most of a notation, such as phones or digits
+SPEED = 4_000  # target tokens a second that the model below trains on, about, on two cores
+LONG = 12  # passes over the data, from which on a deeper model pays
 SINGLE = 1.2  # words on a line on average, up to which lines are words and no sentences
 
 
@@ -47,10 +49,14 @@ class Side:
         return Side(kind, each, sum(lengths) / len(texts), lengths[len(texts) * 99 // 100])
 
     @property
+    def tokens(self) -> float:
+        """On a line, on average."""
+        return {"characters": self.letters, "words": self.words, "bpe": 1.3 * self.words}[self.kind] + 1
+
+    @property
     def longest(self) -> int:
         """Tokens of nearly all lines."""
-        each = {"characters": 1.0, "words": self.words / max(self.letters, 1.0), "bpe": 0.4}[self.kind]
-        return int(self.long * each * 1.5)
+        return int(self.long * self.tokens / max(self.letters, 1.0) * 1.5) + 1
 
 
 @dataclass(frozen=True)
@@ -121,6 +127,7 @@ def starter(train: PairsConfig, valid: PairsConfig | None, minutes: float | None
     words = total * (source.words + target.words)
     vocabulary = int(min(24_000, max(1_000, round(7 * sqrt(words), -2))))
     minutes = minutes or round(min(60.0, max(2.0, words / 25_000)))
+    passes = minutes * 60 * SPEED / (total * target.tokens)
     tokenizers = [{"kind": side.kind, "vocabulary": vocabulary} for side in (source, target)]
     data: dict[str, Any] = {"train": [_given(train)], "tokenizer": tokenizers[0]}
     if not joint:
@@ -131,15 +138,23 @@ def starter(train: PairsConfig, valid: PairsConfig | None, minutes: float | None
         data["hold_out"] = round(min(0.1, HELD_OUT / total), 5)
     data["max_length"] = min(1024, max(64, source.longest, target.longest))
     metric = "bleu" if target.kind == "bpe" else "exact_match"
-    recipe = {
-        "data": data,
-        "model": {"tied": "all" if joint else "output"},
-        "train": {"minutes": minutes, "metric": metric, "batch_tokens": 2048 if words < 5e6 else 4096},
+    model = {
+        "width": 192,
+        "hidden": 512,
+        "num_heads": 4,
+        "placement": "pre",
+        "tied": "all" if joint else "output",
+        "dropout": round(min(0.25, passes / 200), 2),  # the more often the same is seen, the more it takes
     }
+    model |= dict.fromkeys(("encoder_layers", "decoder_layers"), 2 if passes < LONG else 3)
+    train_config = {"minutes": minutes, "metric": metric, "batch_tokens": 1024 if passes < LONG else 2048, "lr": 0.002}
+    recipe = {"data": data, "model": model, "train": train_config}
     kinds = {"characters": "characters", "words": "words", "bpe": f"{vocabulary:,} sub-words"}
     told = [
         f"{total:,} pairs, {source.words:.1f} and {target.words:.1f} words a line",
         f"read as {kinds[source.kind]}" + (" of both sides" if joint else f", written as {kinds[target.kind]}"),
+        f"a Transformer of {model['encoder_layers']} + {model['decoder_layers']} layers, dropout {model['dropout']:g}: "
+        f"about {passes:.2g} passes over the data are expected",
         f"about {minutes:g} minutes (--minutes for more or less); best means {metric}"
         + ("" if valid else f" on {data['hold_out']:.1%} of the pairs, held out"),
     ]

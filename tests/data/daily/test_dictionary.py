@@ -4,9 +4,9 @@ import shutil
 import subprocess
 
 import pytest
+from tests.data.daily.forms import german_forms
 
 from regard.data.daily import lexicon
-from regard.data.daily.grammar import german_forms
 
 PREFIXES = sorted({verb.prefix for verb in lexicon.verbs() if verb.prefix}, key=len, reverse=True)
 
