@@ -7,6 +7,7 @@ import resource
 import sys
 import tempfile
 import unicodedata
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import cache
@@ -14,15 +15,19 @@ from hashlib import blake2b
 from itertools import zip_longest
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from regard.cli.starter import Asked
 from regard.cli.train import plan_for, task_for, trainer_for
 from regard.data.config import PairsConfig
-from regard.data.text import LONGEST, lines, located, pairs
+from regard.data.text import LONGEST, count_lines, lines, located, pairs
 from regard.data.tokenizer import UNKNOWN
-from regard.progress import duration
-from regard.tasks.prepare import exchanged
+from regard.progress import Progress, duration
+from regard.tasks.prepare import chunks, exchanged
 from regard.train.config import Recipe
 
+Digests = NDArray[np.uint64]
 SHOWN = 8  # lines of a problem that are told on a terminal
 UNEVEN = 5  # times as many words on one side as on the other, beyond a few
 FATAL = ("not UTF-8", "NUL bytes", "over 1 MB", "without a counterpart")  # `train` refuses these and minds no others
@@ -33,7 +38,7 @@ class Report:
 
     def __init__(self) -> None:
         self.problems: dict[str, list[tuple[str, int]]] = defaultdict(list)
-        self.trained_on: tuple[set[bytes], set[bytes]] = set(), set()  # digests of pairs and of sources
+        self.trained_on = array("Q")  # digests of sources
 
     def add(self, kind: str, file: str, line: int) -> None:
         self.problems[kind].append((file, line))
@@ -58,22 +63,38 @@ class Report:
         config = located(config)
         names = [config.source, config.target] if config.source else [config.pairs or config.corpus] * 2
         files = [str(name) for name in names]
-        scripts: list[dict[str, list[int]]] = [defaultdict(list), defaultdict(list)]
+        scripts: list[dict[str, array[int]]] = [defaultdict(lambda: array("L")), defaultdict(lambda: array("L"))]
+        whole, alone = array("Q"), array("Q")  # digests of pairs and of sources
         line = 0
-        for line, (source, target) in enumerate(_leniently(config), 1):
-            if source is None or target is None:
-                self.add("without a counterpart", files[source is None], line)
-                return line
-            for file, text, seen in zip(files, (source, target), scripts, strict=True):
-                self._side(file, line, text)
-                seen[_script(text)].append(line)
-            self._pair(files[0], line, source, target, training)
+        with Progress(count_lines(config) or None, "check") as progress:
+            for line, (source, target) in enumerate(_leniently(config), 1):
+                if source is None or target is None:
+                    self.add("without a counterpart", files[source is None], line)
+                    return line
+                for file, text, seen in zip(files, (source, target), scripts, strict=True):
+                    self._side(file, line, text)
+                    seen[_script(text)].append(line)
+                self._pair(files[0], line, source, target)
+                whole.append(_digest(f"{source}\0{target}"))
+                alone.append(_digest(source))
+                progress.update(line)
         for file, seen in zip(files, scripts, strict=True):
             usual = max((script for script in seen if script), key=lambda script: len(seen[script]), default="")
             for script in seen.keys() - {usual, ""}:
                 for number in seen[script]:
                     self.add(f"{script.lower()} letters, where most are {usual.lower()}", file, number)
+        self._again(files[0], np.array(whole), np.array(alone), training)
         return line
+
+    def _again(self, file: str, whole: Digests, alone: Digests, training: bool) -> None:
+        if training:
+            _, first = np.unique(whole, return_index=True)
+            again = np.setdiff1d(np.arange(len(whole)), first, assume_unique=True)
+            self.trained_on.extend(alone.tolist())
+        else:
+            again = np.isin(alone, np.array(self.trained_on)).nonzero()[0]
+        for number in again.tolist():
+            self.add("said before" if training else "a source that is also trained on", file, number + 1)
 
     def _side(self, file: str, line: int, text: str) -> None:
         if not text.strip():
@@ -85,20 +106,12 @@ class Report:
         if len(text) > LONGEST:
             self.add("over 1 MB", file, line)
 
-    def _pair(self, file: str, line: int, source: str, target: str, training: bool) -> None:
+    def _pair(self, file: str, line: int, source: str, target: str) -> None:
         words = len(source.split()), len(target.split())
         if source.strip() and source == target:
             self.add("the same on both sides", file, line)
         if min(words) and max(words) > UNEVEN * (min(words) + 3):
             self.add(f"one side over {UNEVEN} times as long as the other", file, line)
-        whole, alone = _digest(f"{source}\0{target}"), _digest(source)
-        if training and whole in self.trained_on[0]:
-            self.add("said before", file, line)
-        elif not training and alone in self.trained_on[1]:
-            self.add("a source that is also trained on", file, line)
-        if training:
-            self.trained_on[0].add(whole)
-            self.trained_on[1].add(alone)
 
 
 def _leniently(config: PairsConfig) -> Iterator[tuple[str | None, str | None]]:
@@ -108,8 +121,8 @@ def _leniently(config: PairsConfig) -> Iterator[tuple[str | None, str | None]]:
     return zip_longest(lines(Path(config.source), strict=False), lines(Path(config.target), strict=False))
 
 
-def _digest(text: str) -> bytes:
-    return blake2b(text.encode("utf-8", "replace"), digest_size=8).digest()
+def _digest(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest())
 
 
 def _script(text: str) -> str:
@@ -149,13 +162,15 @@ def _sizes(recipe: Recipe, folder: Path, report: Report) -> dict[str, str]:
     """What the tokenizer makes of the data, and what training on them will take."""
     task, left = task_for(recipe, folder)
     tokenizers = task.tokenizers
-    unknown, tokens = Counter[str](), Counter[str]()
+    unknown, tokens, longest = Counter[str](), Counter[str](), recipe.data.max_length
     for config in recipe.data.train:
         file = str(config.source or config.pairs or config.corpus)
-        for pair in pairs(config):
-            encoded = [tokenizers.source.encode([pair.source])[0], tokenizers.target.encode([pair.target])[0]]
-            if max(map(len, encoded)) >= recipe.data.max_length:
-                report.add(f"longer than data.max_length ({recipe.data.max_length} tokens), left out", file, pair.line)
+        for chunk in chunks(pairs(config)):
+            sources = tokenizers.source.encode([pair.source for pair in chunk])
+            targets = tokenizers.target.encode([pair.target for pair in chunk])
+            for pair, *both in zip(chunk, sources, targets, strict=True):
+                if max(map(len, both)) >= longest:
+                    report.add(f"longer than data.max_length ({longest} tokens), left out", file, pair.line)
     if task.held is not None:
         sides = {"source": task.held.sources, "target": task.held.targets}
         for name, side in sides.items():

@@ -71,7 +71,7 @@ def held_out(config: DataConfig, tokenizers: Tokenizers, folder: Path) -> Held |
     sources: list[list[int]] = []
     references: list[str] = []
     for corpus in (_set_aside(config, folder),) if config.hold_out else config.valid:
-        for chunk in _chunks(pairs(corpus)):
+        for chunk in chunks(pairs(corpus)):
             sources += tokenizers.read([pair.source for pair in chunk], corpus.tag)
             references += [pair.target for pair in chunk]
     return Held(sources, tokenizers.target.encode(references), references) if references else None
@@ -107,7 +107,7 @@ def _is_held(pair: Pair, config: DataConfig) -> bool:
 
 def _rows(config: DataConfig, tokenizers: Tokenizers, left: Left) -> Iterator[tuple[list[int], list[int]]]:
     for tag, members in groupby(_all_pairs(config, "encode"), key=lambda pair: pair.tag):
-        for chunk in _chunks(members):
+        for chunk in chunks(members):
             full = [pair for pair in chunk if pair.source.strip() and pair.target.strip()]
             left.empty += len(chunk) - len(full)
             sources = tokenizers.read([pair.source for pair in full], tag)
@@ -130,6 +130,6 @@ def _all_pairs(config: DataConfig, what: str) -> Iterator[Pair]:
                 yield pair
 
 
-def _chunks(stream: Iterator[Pair]) -> Iterator[list[Pair]]:
+def chunks(stream: Iterator[Pair]) -> Iterator[list[Pair]]:
     while chunk := list(islice(stream, CHUNK)):
         yield chunk
