@@ -16,7 +16,7 @@ from regard.errors import UserError
 from regard.train.config import Recipe
 
 LOOKED_AT = 20_000  # pairs, evenly over all
-HELD_OUT = 1_000  # pairs to validate on at most
+HELD_OUT, HELD_TOKENS = 1_000, 20_000  # pairs to validate on at most, and their target tokens
 FEW = 1_000  # pairs, below which there is a warning
 SYMBOLS = 300  # different words at most of a notation, such as phones or digits
 SPEED = 4_000  # target tokens a second that the model below trains on, about, on two cores
@@ -135,7 +135,7 @@ def starter(train: PairsConfig, valid: PairsConfig | None, minutes: float | None
     if valid is not None:
         data["valid"] = [_given(valid)]
     else:
-        data["hold_out"] = round(min(0.1, HELD_OUT / total), 5)
+        data["hold_out"] = round(min(0.1, min(HELD_OUT, HELD_TOKENS / target.tokens) / total), 6)
     data["max_length"] = min(1024, max(64, source.longest, target.longest))
     metric = "bleu" if target.kind == "bpe" else "exact_match"
     model = {
