@@ -52,7 +52,9 @@ def train(
     setting: Settings = None,
     start: Annotated[Path | None, typer.Option("--from", help="Begin with this model's weights and words.")] = None,
     goes_on: Annotated[bool, typer.Option("--continue", help="Go on in the folder with changed settings.")] = False,
-    tensorboard: Annotated[bool, typer.Option(help="Also log for TensorBoard, in the folder.")] = False,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Also log for TensorBoard, in the folder.")
+    ] = False,
     threads: Threads = None,
 ) -> None:
     """Train a model; the same command again goes on where it stopped."""
@@ -74,7 +76,10 @@ def check(
     setting: Settings = None,
     as_json: Json = False,
 ) -> None:
-    """Look for problems in the data, by file and line, and tell what training on them would take."""
+    """Find problems in the data; tell what training would take.
+
+    Problems come by file and line; time and memory are measured, with the largest batch tried.
+    """
     from regard.cli.check import check
     from regard.cli.starter import Asked
 
@@ -90,7 +95,10 @@ def demo(
     minutes: Annotated[float | None, typer.Option(help="Of training, instead of the recipe's.")] = None,
     threads: Threads = None,
 ) -> None:
-    """Train on the embedded corpus, translate, score, and draw what the model looked at; a few minutes."""
+    """Train on the embedded corpus, score, and draw attention.
+
+    A few minutes; the corpus is synthetic, English and German of daily life with gold word alignments.
+    """
     from regard.cli.demo import demo
 
     demo(recipe, out, minutes, threads)
@@ -98,7 +106,10 @@ def demo(
 
 @app.command()
 def init(task: Annotated[str, typer.Argument(help="Such as translation.")] = "translation") -> None:
-    """Print a commented recipe to start from: regard init > recipe.yaml."""
+    """Print a commented recipe to start from.
+
+    As in: regard init > recipe.yaml
+    """
     from regard.cli.init import init
 
     init(task)
@@ -121,7 +132,9 @@ def run(
     batch_size: BatchSize = None,
     tag: Tag = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write here; after a kill, go on.")] = None,
-    alignment: Annotated[bool, typer.Option(help="Add which words belong together: text ||| 0-0 1-2.")] = False,
+    alignment: Annotated[
+        bool, typer.Option("--alignment", help="Add which words belong together: text ||| 0-0 1-2.")
+    ] = False,
     as_json: Json = False,
     threads: Threads = None,
 ) -> None:
@@ -141,24 +154,37 @@ def evaluate(
     beam: BeamSize = None,
     batch_size: BatchSize = None,
     tag: Tag = None,
-    tokenized: Annotated[bool, typer.Option(help="The text is tokenised already: BLEU adds no tokenisation.")] = False,
+    tokenized: Annotated[
+        bool, typer.Option("--tokenized", help="The text is tokenised already: BLEU adds no tokenisation.")
+    ] = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Also write outputs or scores here.")] = None,
     against: Annotated[Path | None, typer.Option(help="Another's outputs, to compare by paired bootstrap.")] = None,
     pronunciations: Annotated[
-        bool, typer.Option(help="References are phones, a tab between the ways to say a word: word and phone error.")
+        bool,
+        typer.Option(
+            "--pronunciations",
+            help="References are phones, a tab between the ways to say a word: word and phone error.",
+        ),
     ] = False,
-    score: Annotated[bool, typer.Option(help="Translate nothing: how likely the given targets are.")] = False,
+    score: Annotated[
+        bool, typer.Option("--score", help="Translate nothing: how likely the given targets are.")
+    ] = False,
     alignment: Annotated[Path | None, typer.Option(help="Gold links (0-0 1-2): the alignment error rate.")] = None,
-    choose_head: Annotated[bool, typer.Option(help="Keep the head that aligns best here with the model.")] = False,
+    choose_head: Annotated[
+        bool, typer.Option("--choose-head", help="Keep the head that aligns best here with the model.")
+    ] = False,
     as_json: Json = False,
     threads: Threads = None,
 ) -> None:
     """Score a model on held-out text, or given targets by a model."""
     from regard.cli.evaluate import align_files, evaluate_files, pronounce_files, score_files
 
-    if (score or alignment) and (beam is not None or tokenized or against is not None or (score and alignment)):
-        name = "--score" if score else "--alignment"
-        raise UserError(f"{name} translates nothing, so it goes without --beam, --tokenized and --against, and alone")
+    modes = {"--score": score, "--alignment": alignment, "--pronunciations": pronunciations}
+    chosen = [name for name, asked in modes.items() if asked]
+    if chosen and (tokenized or against is not None or len(chosen) > 1):
+        raise UserError(f"{' and '.join(chosen)}: one at a time, and without --tokenized and --against")
+    if (score or alignment) and beam is not None:
+        raise UserError(f"{chosen[0]} translates nothing, so it goes without --beam")
     if choose_head and not alignment:
         raise UserError("--choose-head compares heads with gold links; give them by --alignment FILE")
     translator = _translator(model, threads, beam, 1, batch_size, tag)
@@ -181,7 +207,7 @@ def attend(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="A .svg or .json, not the terminal.")] = None,
     site: Annotated[str | None, typer.Option(help="Such as decoder.0.cross. Default: the last cross one.")] = None,
     head: Annotated[int | None, typer.Option(help="One head, from 0. Default: their mean.")] = None,
-    pieces: Annotated[bool, typer.Option(help="Show the model's own pieces, not words.")] = False,
+    pieces: Annotated[bool, typer.Option("--pieces", help="Show the model's own pieces, not words.")] = False,
     tag: Tag = None,
 ) -> None:
     """Show what a model looked at for each word it said."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from math import sqrt
 from pathlib import Path
@@ -11,8 +12,10 @@ from typing import Any
 
 from regard import recipe as recipes
 from regard.data.config import PairsConfig, TokenizerKind
-from regard.data.text import count_lines, pairs
+from regard.data.text import Pair, count_lines, pairs
 from regard.errors import UserError
+from regard.progress import Progress
+from regard.tasks.prepare import WHILE
 from regard.train.config import Recipe
 
 LOOKED_AT = 20_000  # pairs, evenly over all
@@ -119,8 +122,7 @@ class Asked:
 def starter(train: PairsConfig, valid: PairsConfig | None, minutes: float | None) -> tuple[dict[str, Any], list[str]]:
     """A recipe: tokenizers by what lines hold, their size and the time by how much there is; and that in words."""
     total = count_lines(train)
-    every = max(1, total // LOOKED_AT)
-    sample = [pair for number, pair in enumerate(pairs(train)) if number % every == 0]
+    sample = _sample(train, total)
     total = total or len(sample)
     source, target = Side.of([pair.source for pair in sample]), Side.of([pair.target for pair in sample])
     joint = source.kind == target.kind == "bpe"
@@ -161,6 +163,17 @@ def starter(train: PairsConfig, valid: PairsConfig | None, minutes: float | None
     if total < FEW:
         told.append(f"so few pairs teach next to nothing; a translator wants thousands, better {10 * FEW:,} or more")
     return recipe, told
+
+
+def _sample(train: PairsConfig, total: int) -> list[Pair]:
+    every, chosen = max(1, total // LOOKED_AT), []
+    with Progress(total, "look at the data") if total > WHILE else nullcontext() as progress:
+        for number, pair in enumerate(pairs(train)):
+            if number % every == 0:
+                chosen.append(pair)
+                if progress is not None:
+                    progress.update(number)
+    return chosen
 
 
 def _given(config: PairsConfig) -> dict[str, str]:
