@@ -1,6 +1,7 @@
 """What a newcomer meets: two files and nothing else, check, init, doctor, and alignments."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -164,6 +165,13 @@ def test_a_missing_torch_is_told_with_the_way_to_get_it() -> None:
     done = subprocess.run([sys.executable, "-c", code, "run", "."], capture_output=True, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith(b"regard: torch is not installed; pip install 'regard[train]'")
+
+
+def test_a_model_whose_training_goes_on_says_so(model: Path, tmp_path: Path) -> None:
+    shutil.copytree(model, tmp_path / "run")
+    assert b"has not ended" not in regard("run", tmp_path / "run", stdin=b"rot\n").stderr
+    (tmp_path / "run" / "README.md").unlink()
+    assert b"has not ended" in regard("run", tmp_path / "run", stdin=b"rot\n").stderr
 
 
 @pytest.mark.slow

@@ -226,10 +226,13 @@ def _translator(
 ) -> Translator:
     import torch
 
+    from regard.cli.run import warn
     from regard.tasks.translator import Translator
 
     if threads is not None:
         torch.set_num_threads(threads)
+    if (folder / "plan.json").exists() and not (folder / "README.md").exists():  # the card comes last
+        warn(f"the training of {folder} has not ended; this is its best model so far")
     return Translator(folder, beam=beam, num_best=num_best, batch_size=batch_size, tag=tag)
 
 
