@@ -27,12 +27,12 @@ from regard.tasks.align import Aligned
 from regard.tasks.translator import Translator
 
 MODELS = {
-    "none": "model.attention=null",
-    "dot": "model.attention.score=dot",
-    "bilinear": "model.attention.score=bilinear",
-    "additive": "model.attention.score=additive",
-    "MLP": "model.attention={score: mlp, score_hidden: [128], query: current}",
-    "scaled dot, projected": "model.attention={score: scaled_dot, projection: [], query: current}",
+    "none": ["model.attention=null"],
+    "dot": ["model.attention.score=dot"],
+    "bilinear": ["model.attention.score=bilinear"],
+    "additive": ["model.attention.score=additive"],
+    "MLP": ["model.attention.score=mlp", "model.attention.score_hidden=[128]"],
+    "scaled dot, projected": ["model.attention.score=scaled_dot", "model.attention.projection=[]"],
 }
 CORPORA = {
     "daily": ["data.train=[{corpus: daily/train}]", "data.valid=[{corpus: daily/valid}]"],
@@ -45,7 +45,7 @@ TESTS = {"daily": "daily/test", "multi30k": "multi30k/en-de/test"}
 def main(corpus: str, minutes: str, at_once: int, folder: Path) -> None:
     def train(name: str) -> None:
         out = folder / f"{corpus}-{name.split(',')[0].replace(' ', '-')}"
-        settings = [part for setting in [*CORPORA[corpus], MODELS[name]] for part in ("--set", setting)]
+        settings = [part for setting in [*CORPORA[corpus], *MODELS[name]] for part in ("--set", setting)]
         command = ["train", "recipes/scores.yaml", "--minutes", minutes, "--threads", "1", "--out", str(out), *settings]
         out.mkdir(parents=True, exist_ok=True)
         with (out / "log").open("w") as log:
