@@ -22,7 +22,7 @@ LOOKED_AT = 20_000  # pairs, evenly over all
 HELD_OUT, HELD_TOKENS = 1_000, 20_000  # pairs to validate on at most, and their target tokens
 FEW = 1_000  # pairs, below which there is a warning
 SYMBOLS = 300  # different words at most of a notation, such as phones or digits
-SPEED = 4_000  # target tokens a second that the model below trains on, about, on two cores
+SPEED = 6_000  # target tokens a second that the smaller model trains on, about, on two cores
 LONG = 12  # passes over the data, from which on a deeper model pays
 SINGLE = 1.2  # words on a line on average, up to which lines are words and no sentences
 
@@ -140,22 +140,14 @@ def starter(train: PairsConfig, valid: PairsConfig | None, minutes: float | None
         data["hold_out"] = round(min(0.1, min(HELD_OUT, HELD_TOKENS / target.tokens) / total), 6)
     data["max_length"] = min(1024, max(64, source.longest, target.longest))
     metric = "bleu" if target.kind == "bpe" else "exact_match"
-    model = {
-        "width": 192,
-        "hidden": 512,
-        "num_heads": 4,
-        "placement": "pre",
-        "tied": "all" if joint else "output",
-        "dropout": round(min(0.25, passes / 200), 2),  # the more often the same is seen, the more it takes
-    }
-    model |= dict.fromkeys(("encoder_layers", "decoder_layers"), 2 if passes < LONG else 3)
-    train_config = {"minutes": minutes, "metric": metric, "batch_tokens": 1024 if passes < LONG else 2048, "lr": 0.002}
-    recipe = {"data": data, "model": model, "train": train_config}
+    model, pace = _model(passes, joint)
+    recipe = {"data": data, "model": model, "train": {"minutes": minutes, "metric": metric, **pace}}
+    layers = model["encoder_layers"]
     kinds = {"characters": "characters", "words": "words", "bpe": f"{vocabulary:,} sub-words"}
     told = [
         f"{total:,} pairs, {source.words:.1f} and {target.words:.1f} words a line",
         f"read as {kinds[source.kind]}" + (" of both sides" if joint else f", written as {kinds[target.kind]}"),
-        f"a Transformer of {model['encoder_layers']} + {model['decoder_layers']} layers, dropout {model['dropout']:g}: "
+        f"a Transformer of {layers} + {layers} layers of width {model['width']}, dropout {model['dropout']:g}: "
         f"about {passes:.2g} passes over the data are expected",
         f"about {minutes:g} minutes (--minutes for more or less); best means {metric}"
         + ("" if valid else f" on {data['hold_out']:.1%} of the pairs, held out"),
@@ -163,6 +155,21 @@ def starter(train: PairsConfig, valid: PairsConfig | None, minutes: float | None
     if total < FEW:
         told.append(f"so few pairs teach next to nothing; a translator wants thousands, better {10 * FEW:,} or more")
     return recipe, told
+
+
+def _model(passes: float, joint: bool) -> tuple[dict[str, Any], dict[str, float]]:
+    """For few passes over the data a small model and many small updates; docs/first-steps.md has what was tried."""
+    short = passes < LONG
+    model = {
+        "width": 128 if short else 192,
+        "hidden": 384 if short else 512,
+        "num_heads": 4,
+        "placement": "pre",
+        "tied": "all" if joint else "output",
+        "dropout": round(min(0.25, passes / 200), 2),  # the more often the same is seen, the more it takes
+    }
+    layers = dict.fromkeys(("encoder_layers", "decoder_layers"), 2 if short else 3)
+    return model | layers, {"batch_tokens": 512, "lr": 0.003} if short else {"batch_tokens": 1024, "lr": 0.002}
 
 
 def _sample(train: PairsConfig, total: int) -> list[Pair]:
