@@ -166,7 +166,7 @@ def _model(passes: float, joint: bool) -> tuple[dict[str, Any], dict[str, float]
         "num_heads": 4,
         "placement": "pre",
         "tied": "all" if joint else "output",
-        "dropout": round(min(0.25, passes / 200), 2),  # the more often the same is seen, the more it takes
+        "dropout": 0.0 if short else round(min(0.25, passes / 200), 2),  # more, the more often the same is seen
     }
     layers = dict.fromkeys(("encoder_layers", "decoder_layers"), 2 if short else 3)
     return model | layers, {"batch_tokens": 512, "lr": 0.003} if short else {"batch_tokens": 1024, "lr": 0.002}

@@ -30,7 +30,8 @@ FUSED = {
         lambda gradient, q, k, v, *rest, out_shape=None, **options: sdpa_backward_flop_count(gradient, q, k, v)
     ),
 }
-TRIALS = 20
+WARM, TRIALS = 5, 20  # updates before the clock runs, and while it does
+TRIED = 0.01  # of the minutes: so long updates are tried at least
 RESERVE = 0.03  # of the minutes, for checkpoints and whatever else the machine does
 EVALUATING = 0.1  # of the minutes at most, if more than one evaluation is to fit
 
@@ -74,11 +75,13 @@ def make_plan(
     """Tries the largest batch, counts its work, and times throw-away updates of a probe."""
     try_largest(task, probe)
     steps, evaluations, an_evaluation = config.steps, config.evaluations, rehearse()
-    update(0)
-    began = time.perf_counter()
-    for trial in range(TRIALS):
+    for trial in range(WARM):
         update(trial)
-    an_update = (time.perf_counter() - began) / TRIALS
+    began, trial = time.perf_counter(), 0
+    while trial < TRIALS or time.perf_counter() - began < TRIED * 60 * (config.minutes or 0):
+        update(trial)
+        trial += 1
+    an_update = (time.perf_counter() - began) / trial
     if steps is None:
         assert config.minutes is not None
         budget = config.minutes * 60 * (1 - RESERVE)
