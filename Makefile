@@ -1,4 +1,4 @@
-# make demo   trains, tests and looks at a translator, from nothing; under ten minutes
+# make demo   trains, tests and looks at a translator, from nothing
 # make setup  an environment in .venv with everything
 # make test   the whole: format, lint, types, every test
 # make check  the same without the slow ring, in under four minutes

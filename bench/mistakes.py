@@ -20,6 +20,7 @@ from bench.junk import mounted
 
 from regard.data.daily.grammar import sentences
 
+BASE = ["typer", "numpy", "safetensors", "pydantic", "pyyaml"]  # what a base install brings, torch not
 SMALL = ["--set=model.encoder_layers=1", "--set=model.decoder_layers=1", "--threads=1"]
 
 
@@ -91,9 +92,8 @@ def main(folder: Path, src: str | None) -> None:
         one.tries("24 no space on disk", *train, "--out=full/model")
     bare = folder / "bare"
     subprocess.run([sys.executable, "-m", "venv", bare], check=True)
-    base = [name for name in ("typer", "numpy") if name]
     python = str(bare / "bin" / "python")
-    subprocess.run([python, "-m", "pip", "install", "--quiet", *base, "safetensors", "pydantic", "pyyaml"], check=True)
+    subprocess.run([python, "-m", "pip", "install", "--quiet", *BASE], check=True)
     one.env["PYTHONPATH"] = src or str(Path(__file__).parents[1] / "src")
     one.tries("25 PyTorch is not installed", *train, "--out=m25", python=python, shown=3)
     shutil.rmtree(bare)
