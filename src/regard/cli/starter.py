@@ -165,6 +165,7 @@ def _model(passes: float, joint: bool) -> tuple[dict[str, Any], dict[str, float]
         "hidden": 384 if short else 512,
         "num_heads": 4,
         "placement": "pre",
+        "position": {"kind": "rotary"},
         "tied": "all" if joint else "output",
         "dropout": 0.0 if short else round(min(0.25, passes / 200), 2),  # more, the more often the same is seen
     }
