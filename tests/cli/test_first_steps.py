@@ -51,6 +51,7 @@ def test_a_recipe_is_made_for_what_is_there(tmp_path: Path) -> None:
     assert pronounce.data.target_tokenizer is not None
     assert pronounce.data.target_tokenizer.kind == "words"
     assert pronounce.train.metric == "exact_match"
+    assert (pronounce.model.kind, translate.model.kind) == ("recurrent", "transformer")
     assert translate.data.target_tokenizer is None
     assert (translate.data.hold_out, translate.train.minutes) == (0.1, 8)
 
@@ -145,6 +146,7 @@ def test_pronunciations_count_the_nearest_of_several_ways(model: Path, tmp_path:
     (tmp_path / "ways").write_text("".join(ways), "utf-8")
     files = ("--source", tmp_path / "words", "--target", tmp_path / "ways")
     told = json.loads(regard("evaluate", model, *files, "--pronunciations", "--json").stdout)
+    assert regard("evaluate", model, *files, "--pronunciations").stdout.decode().split()[:2] == ["words", "3"]
     assert told["word_error_rate"] == pytest.approx(1 / 3)
     phones = [len(text.split()) for text in said]
     assert told["phone_error_rate"] == pytest.approx(max(phones[0], 1) / (1 + sum(phones[1:])))

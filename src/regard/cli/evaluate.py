@@ -48,7 +48,12 @@ def pronounce_files(model: Translator, files: Sequence[Path], output: Path | Non
     words, ways = _aligned(files)
     found = asdict(pronunciation_error_rate(_translated(model, words, output), [way.split("\t") for way in ways]))
     told = {"words": len(words), "word_error_rate": found["words"], "phone_error_rate": found["phones"]}
-    print(json.dumps(told) if as_json else "\n".join(f"{name:16} {value:8,.4g}" for name, value in told.items()))
+    _tell(told, as_json)
+
+
+def _tell(told: dict[str, float], as_json: bool) -> None:
+    lines = (f"{name:16} {value:{'10,' if isinstance(value, int) else '10.4f'}}" for name, value in told.items())
+    print(json.dumps(told) if as_json else "\n".join(lines))
 
 
 def _translated(model: Translator, sources: Sequence[str], output: Path | None) -> list[str]:
@@ -67,7 +72,7 @@ def score_files(model: Translator, files: Sequence[Path], output: Path | None, a
         write(output, "".join(f"{log_prob:.6f}\n" for log_prob in found).encode())
     each = -float(found.sum()) / tokens
     told = {"sentences": len(sources), "tokens": tokens, "nats_per_token": each, "perplexity": float(np.exp(each))}
-    print(json.dumps(told) if as_json else "\n".join(f"{name:15} {value:10,.4g}" for name, value in told.items()))
+    _tell(told, as_json)
 
 
 def align_files(

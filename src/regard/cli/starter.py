@@ -140,15 +140,13 @@ def starter(train: PairsConfig, valid: PairsConfig | None, minutes: float | None
         data["hold_out"] = round(min(0.1, min(HELD_OUT, HELD_TOKENS / target.tokens) / total), 6)
     data["max_length"] = min(1024, max(64, source.longest, target.longest))
     metric = "bleu" if target.kind == "bpe" else "exact_match"
-    model, pace = _model(passes, joint)
+    model, pace, name = _model(passes, joint, source.kind == "characters")
     recipe = {"data": data, "model": model, "train": {"minutes": minutes, "metric": metric, **pace}}
-    layers = model["encoder_layers"]
     kinds = {"characters": "characters", "words": "words", "bpe": f"{vocabulary:,} sub-words"}
     told = [
         f"{total:,} pairs, {source.words:.1f} and {target.words:.1f} words a line",
         f"read as {kinds[source.kind]}" + (" of both sides" if joint else f", written as {kinds[target.kind]}"),
-        f"a Transformer of {layers} + {layers} layers of width {model['width']}, dropout {model['dropout']:g}: "
-        f"about {passes:.2g} passes over the data are expected",
+        f"{name}, dropout {model['dropout']:g}: about {passes:.2g} passes over the data are expected",
         f"about {minutes:g} minutes (--minutes for more or less); best means {metric}"
         + ("" if valid else f" on {data['hold_out']:.1%} of the pairs, held out"),
     ]
@@ -157,20 +155,21 @@ def starter(train: PairsConfig, valid: PairsConfig | None, minutes: float | None
     return recipe, told
 
 
-def _model(passes: float, joint: bool) -> tuple[dict[str, Any], dict[str, float]]:
+def _model(passes: float, joint: bool, letters: bool) -> tuple[dict[str, Any], dict[str, float], str]:
     """For few passes over the data a small model and many small updates; docs/first-steps.md has what was tried."""
     short = passes < LONG
-    model = {
-        "width": 128 if short else 192,
-        "hidden": 384 if short else 512,
-        "num_heads": 4,
-        "placement": "pre",
-        "position": {"kind": "rotary"},
-        "tied": "all" if joint else "output",
-        "dropout": 0.0 if short else round(min(0.25, passes / 200), 2),  # more, the more often the same is seen
-    }
-    layers = dict.fromkeys(("encoder_layers", "decoder_layers"), 2 if short else 3)
-    return model | layers, {"batch_tokens": 512, "lr": 0.003} if short else {"batch_tokens": 1024, "lr": 0.002}
+    model: dict[str, Any] = {"tied": "all" if joint else "output"}
+    model["dropout"] = 0.0 if short else round(min(0.25, passes / 200), 2)  # more, the more often the same is seen
+    pace = {"batch_tokens": 512, "lr": 0.003}
+    if letters:  # of a word
+        model |= {"kind": "recurrent", "embedding": 128, "width": 256 if short else 320, "encoder_layers": 2}
+        model |= {"attention": {"score": "bilinear", "query": "current"}}
+        return model, pace, f"an LSTM of 2 + 1 layers of width {model['width']} with attention"
+    layers = 2 if short else 3
+    model |= {"encoder_layers": layers, "decoder_layers": layers, "width": 128 if short else 192, "num_heads": 4}
+    model |= {"hidden": 384 if short else 512, "placement": "pre", "position": {"kind": "rotary"}}
+    name = f"a Transformer of {layers} + {layers} layers of width {model['width']}"
+    return model, pace if short else {"batch_tokens": 1024, "lr": 0.002}, name
 
 
 def _sample(train: PairsConfig, total: int) -> list[Pair]:
