@@ -54,7 +54,7 @@ def demo(recipe: Path | None, out: Path, minutes: float | None, threads: int | N
     write(out / "apple.svg", picture.svg().encode())
     regard = Path(sys.argv[0]).name if os.environ.get("VIRTUAL_ENV") else sys.argv[0]  # as it can be typed here
     print(f"""The same as a picture: {out}/apple.svg
-It took {duration(trained - began)} for corpus and training, {duration(time.perf_counter() - trained)} for the test. Now try:
+It took {duration(trained - began)} for corpus and model, {duration(time.perf_counter() - trained)} for tests. Now try:
 
   echo "My sister will buy three red apples tomorrow" | {regard} run {out}
   {regard} attend {out} "The boy cannot find his key" -o key.svg
