@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -100,17 +100,19 @@ def test_a_wide_beam_is_brute_force(name: str, rule: str, penalty: float) -> Non
             assert hypothesis.log_prob == pytest.approx(model.score(sentence, words), abs=1e-9)
 
 
+@pytest.mark.parametrize("rule", ["power", "gnmt"])
 @pytest.mark.parametrize("penalty", [-1.0, 0.0, 0.6, 1.0, 2.0])
-@pytest.mark.parametrize("size", [2, 3, 5])
+@pytest.mark.parametrize("num_best", [1, 2, 5])
 @pytest.mark.parametrize("seed", range(5))
 def test_the_early_stop_changes_nothing_but_the_work(
-    size: int, penalty: float, seed: int, monkeypatch: pytest.MonkeyPatch
+    num_best: int, penalty: float, rule: Any, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    search = Beam(size=size, num_best=size, max_length=12, length_penalty=penalty)
+    size = 5
+    search = Beam(size=size, num_best=num_best, max_length=12, length_penalty=penalty, length_rule=rule)
     batch = Padded.of([[i] for i in range(8)])
     early = Table(8, seed)
     stopped = decode(early, batch, search)
-    monkeypatch.setattr("regard.decode.config.Search.best_normaliser", lambda search, length: math.inf)
+    monkeypatch.setattr("regard.decode.config.Search.best_normaliser", lambda search, length, limits: math.inf)
     never = Table(8, seed)
     patient = decode(never, batch, search)
     assert [[h.tokens for h in hs] for hs in stopped] == [[h.tokens for h in hs] for hs in patient]

@@ -73,8 +73,8 @@ def breadth_first(job: Job[S, Beam]) -> list[list[Hypothesis]]:
     """Beam search [Graves 2012; Wu+ 2016, section 7].
 
     At each step the 2K best continuations of a sentence's K hypotheses are taken: at most K of them can end, so K
-    remain. Only those among the K best may end. A sentence is done when none of its hypotheses can still come to
-    beat the worst of its K finished ones (exact, because log-probabilities only fall); it then costs nothing further.
+    remain. Only those among the K best may end. A sentence is done when none of its hypotheses can still come to be
+    among those asked for (exact, because log-probabilities only fall); it then costs nothing further.
     """
     stepper, search, size, total = job.stepper, job.search, job.search.size, len(job.batch)
     state = stepper.begin(job.batch, job.prefix)
@@ -112,8 +112,8 @@ def breadth_first(job: Job[S, Beam]) -> list[list[Hypothesis]]:
         words = candidates.gather(1, best[..., None].expand(-1, -1, length))
         state = step.state
 
-        hopeful = log_prob[:, 0] / search.best_normaliser(length) > finished.score[:, -1]
-        hopeful &= length < limits
+        at_best = log_prob[:, 0] / search.best_normaliser(length, limits.double())
+        hopeful = (at_best > finished.score[:, search.num_best - 1]) & (length < limits)
         if not hopeful.all():
             done, going = (~hopeful).nonzero()[:, 0], hopeful.nonzero()[:, 0]
             ended = finished.select(done).hypotheses(search.num_best)

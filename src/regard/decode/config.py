@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 LengthRule = Literal["power", "gnmt"]
 
@@ -34,12 +37,13 @@ class Search:
         """What a log-probability is divided by to become a score."""
         return float((length if self.length_rule == "power" else (5 + length) / 6) ** self.length_penalty)
 
-    def best_normaliser(self, length: int) -> float:
-        """The divisor that would flatter most a log-probability that is still to grow from `length` words on.
+    def best_normaliser(self, length: int, limits: Tensor) -> Tensor:
+        """The divisors (B,) that flatter most log-probabilities that may still grow from `length` words to `limits`.
 
         Log-probabilities only fall, so log_prob / best_normaliser bounds every score that can still come of it.
         """
-        return max(self.normaliser(length), self.normaliser(self.max_length))
+        at_limits: Tensor = (limits if self.length_rule == "power" else (5 + limits) / 6) ** self.length_penalty
+        return at_limits.clamp(min=self.normaliser(length))
 
 
 @dataclass(frozen=True, kw_only=True)
