@@ -139,13 +139,14 @@ class Translation:
 
     @torch.no_grad()
     def rehearse(self, model: nn.Module, engine: Engine) -> float:
-        """By a sample, as long as the references: a model that cannot end its sentences yet would take far longer."""
+        """By a sample, half as long again as the references, so long as a search goes on before it is sure of the best;
+        a model that cannot end its sentences yet would take far longer."""
         if self.held is None:
             return 0.0
         every = max(1, len(self.held.sources) // REHEARSED)
         sources, targets = self.held.sources[::every], self.held.targets[::every]
-        longer = sum(map(len, targets)) - 10 * len(targets)  # the search adds 10 to each
-        search = replace(self.search, max_ratio=max(0, longer) / sum(map(len, sources)))
+        longer = 1.5 * sum(map(len, targets)) - 10 * len(targets)  # the search adds 10 to each
+        search = replace(self.search, max_ratio=max(0.0, longer) / sum(map(len, sources)))
         began = time.perf_counter()
         engine.decode(sources, search)
         log_probs(model, sources, targets, self.batch_tokens)
