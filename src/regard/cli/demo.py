@@ -27,10 +27,8 @@ SAMPLES = 10
 def demo(recipe: Path | None, out: Path, minutes: float | None, threads: int | None) -> None:
     """Everything, on the embedded corpus; the recipe names the model."""
     began = time.perf_counter()
-    say(
-        "The corpus is synthetic: English and German of daily life, composed by a grammar that knows which words belong"
-    )
-    say("together. It is tested on combinations of word and construction that training never saw.")
+    say("The corpus is synthetic: a grammar composes English and German of daily life, and knows which words belong")
+    say("together. Tests hold combinations of word and construction that training never saw.")
     budget = [] if minutes is None else [f"train.minutes={minutes}", "train.steps=null"]
     text = (recipe or files("regard.data.daily").joinpath("demo.yaml")).read_text("utf-8")
     launch(recipes.parse(Recipe, text, str(recipe or "demo.yaml"), budget), out, threads, None, False, False)

@@ -42,8 +42,8 @@ class Search:
 
         Log-probabilities only fall, so log_prob / best_normaliser bounds every score that can still come of it.
         """
-        at_limits: Tensor = (limits if self.length_rule == "power" else (5 + limits) / 6) ** self.length_penalty
-        return at_limits.clamp(min=self.normaliser(length))
+        lengths = limits if self.length_rule == "power" else (5 + limits) / 6
+        return (lengths**self.length_penalty).clamp(min=self.normaliser(length))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -139,8 +139,7 @@ class Translation:
 
     @torch.no_grad()
     def rehearse(self, model: nn.Module, engine: Engine) -> float:
-        """By a sample, half as long again as the references, so long as a search goes on before it is sure of the best;
-        a model that cannot end its sentences yet would take far longer."""
+        """By a sample, half as long again as its references: so far a search goes, once its model can end sentences."""
         if self.held is None:
             return 0.0
         every = max(1, len(self.held.sources) // REHEARSED)
