@@ -20,7 +20,15 @@ from bench.junk import mounted
 
 from regard.data.daily.grammar import sentences
 
-BASE = ["typer", "numpy", "safetensors", "pydantic", "pyyaml"]  # what a base install brings, torch not
+BASE = [
+    "typer",
+    "rich",
+    "numpy",
+    "safetensors",
+    "tokenizers",
+    "pydantic",
+    "pyyaml",
+]  # what a base install brings, torch not
 SMALL = ["--set=model.encoder_layers=1", "--set=model.decoder_layers=1", "--threads=1"]
 
 
@@ -39,7 +47,12 @@ class Newcomer:
         self.tell(what, self.start(*arguments, **options), shown)
 
     def tell(self, what: str, process: subprocess.Popen[bytes], shown: int = 6) -> None:
-        out, err = process.communicate(timeout=300)
+        try:
+            out, err = process.communicate(timeout=90)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, err = process.communicate()
+            what += ", still at work after 90 seconds"
         lines = [line for line in (err + out).decode("utf-8", "replace").splitlines() if not line.startswith("train ")]
         print(f"\n{what} (exit {process.returncode})\n    " + "\n    ".join(lines[-shown:]), flush=True)
 
@@ -67,8 +80,9 @@ def main(folder: Path, src: str | None) -> None:
     one.tries("7 a line is missing", "train", "--source", "en", "--target", "less")
     (folder / "utf16").write_bytes((folder / "de").read_text("utf-8").encode("utf-16"))
     one.tries("8 saved as UTF-16", "train", "--source", "en", "--target", "utf16")
-    (folder / "three").write_text("a\nb\nc\n", "utf-8")
-    one.tries("9 three lines", "train", "--source=three", "--target=three", *SMALL, "--minutes=0.05", "--out=m9")
+    for name in ("three", "drei"):
+        (folder / name).write_text("a\nb\nc\n", "utf-8")
+    one.tries("9 three lines", "train", "--source=three", "--target=drei", *SMALL, "--minutes=0.05", "--out=m9")
     one.tries("10 no minutes", *train[:-1], "--minutes=0", "--out=m10")
     one.tries("11 a typing mistake in a setting", *train, "--set=train.learning_rate=1", "--out=m11")
     one.tries("12 a recipe that is not there", "train", "recipe.yml")
@@ -93,7 +107,7 @@ def main(folder: Path, src: str | None) -> None:
     bare = folder / "bare"
     subprocess.run([sys.executable, "-m", "venv", bare], check=True)
     python = str(bare / "bin" / "python")
-    subprocess.run([python, "-m", "pip", "install", "--quiet", *BASE], check=True)
+    subprocess.run([python, "-m", "pip", "install", "--quiet", *BASE], check=True, stderr=subprocess.DEVNULL)
     one.env["PYTHONPATH"] = src or str(Path(__file__).parents[1] / "src")
     one.tries("25 PyTorch is not installed", *train, "--out=m25", python=python, shown=3)
     shutil.rmtree(bare)

@@ -37,9 +37,9 @@ def demo(recipe: Path | None, out: Path, minutes: float | None, threads: int | N
     sources, references = [" ".join(s.source) for s in test], [" ".join(s.target) for s in test]
     with Progress(len(test), "translate") as progress:
         outputs = [model.text(found[0]) for found in model.translate(sources, progress.update)]
-    reading, _ = _aligned(model, valid).best([_gold(made) for made in valid])
+    reading, _ = _aligned(model, valid).best([Gold(s.links, s.links) for s in valid])
     reading.keep(out)
-    rate = _aligned(model, test).error_rate([_gold(made) for made in test], reading)
+    rate = _aligned(model, test).error_rate([Gold(s.links, s.links) for s in test], reading)
     score, exact = bleu(outputs, references), exact_match(outputs, references)
     print(f"\n{len(test):,} test sentences (synthetic), each with a combination of word and construction never seen:")
     print(f"  BLEU {score.value:.1f} ({score.signature})")
@@ -54,7 +54,7 @@ def demo(recipe: Path | None, out: Path, minutes: float | None, threads: int | N
     print(f"""The same as a picture: {out}/apple.svg
 It took {duration(trained - began)} for corpus and model, {duration(time.perf_counter() - trained)} for tests. Now try:
 
-  echo "My sister will buy three red apples tomorrow" | {regard} run {out}
+  echo "I know that my sister bought a new house" | {regard} run {out}
   {regard} attend {out} "The boy cannot find his key" -o key.svg
   {regard} train --source YOUR.txt --target ITS-TRANSLATION.txt --minutes 8""")
 
@@ -63,10 +63,6 @@ def _aligned(model: Model, made: list[Sentence]) -> Aligned:
     with Progress(len(made), "align") as progress:
         outputs = model.spelled([" ".join(s.target) for s in made])
         return Aligned(model, [" ".join(s.source) for s in made], outputs, progress.update)
-
-
-def _gold(made: Sentence) -> Gold:
-    return Gold(made.links, made.links)
 
 
 def _show_samples(sources: list[str], outputs: list[str], references: list[str]) -> None:

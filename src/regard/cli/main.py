@@ -231,7 +231,8 @@ def _translator(
 
     if threads is not None:
         torch.set_num_threads(threads)
-    if (folder / "plan.json").exists() and not (folder / "README.md").exists():  # the card comes last
+    begun, best, ended = ((folder / name).exists() for name in ("plan.json", "config.json", "README.md"))
+    if begun and best and not ended:
         warn(f"the training of {folder} has not ended; this is its best model so far")
     return Translator(folder, beam=beam, num_best=num_best, batch_size=batch_size, tag=tag)
 
