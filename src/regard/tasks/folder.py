@@ -84,7 +84,7 @@ def _described(folder: Path) -> dict[str, Any]:
         data = path.read_bytes()[: MOST_CONFIG + 1]
         described = json.loads(data) if len(data) <= MOST_CONFIG else None
     except FileNotFoundError as error:
-        raise UserError(f"{path}: is missing; if {folder} is being trained, wait for an evaluation") from error
+        raise UserError(f"{path}: is missing: {folder} is no model, or awaits its first evaluation") from error
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path}: cannot be read ({error})") from error
     if not isinstance(described, dict) or described.get("format") != FORMAT:
