@@ -4,18 +4,18 @@ import os
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import BartConfig, BartForConditionalGeneration, MarianConfig, MarianMTModel
 
-from regard.attention.config import PositionConfig
 from regard.decode.config import Beam, Greedy
 from regard.decode.search import decode
-from regard.models.config import TransformerConfig
-from regard.models.transformer import Transformer
+from regard.exchange.huggingface import read_folder
 from regard.shapes import Padded
 
 SHAPES = {
@@ -48,62 +48,11 @@ def foreign(kind: str, shape: str) -> Any:
     return theirs.eval()
 
 
-def ours(theirs: Any) -> Transformer:
-    """Their weights under our names."""
-    config, marian = theirs.config, theirs.config.model_type == "marian"
-    position = (
-        PositionConfig(layout="halves")
-        if marian
-        else PositionConfig(kind="learned", max_length=config.max_position_embeddings)
-    )
-    model = Transformer(
-        TransformerConfig(
-            source_vocabulary=config.vocab_size, target_vocabulary=config.vocab_size, tied="all",
-            width=config.d_model, hidden=config.encoder_ffn_dim, num_heads=config.encoder_attention_heads,
-            encoder_layers=config.encoder_layers, decoder_layers=config.decoder_layers,
-            position=position, activation="silu" if marian else "gelu", placement="post",
-            scaled_embedding=config.scale_embedding, embedding_norm=not marian, output_bias=True,
-            start=config.decoder_start_token_id, end=config.eos_token_id,
-        )
-    )  # fmt: skip
-    left = dict(theirs.model.named_parameters(remove_duplicate=True))
-    left["final_logits_bias"] = theirs.final_logits_bias[0]
-
-    def take(name: str, into: nn.Parameter | Tensor | Any) -> None:
-        into.data.copy_(left.pop(name))
-
-    def linear(name: str, into: Any) -> None:
-        take(f"{name}.weight", into.weight)
-        take(f"{name}.bias", into.bias)
-
-    take("shared.weight", model.head.table)
-    take("final_logits_bias", model.head.bias)
-    for side, embedding, stack in (
-        ("encoder", model.source_embedding, model.encoder),
-        ("decoder", model.target_embedding, model.decoder),
-    ):
-        positions = left.pop(f"{side}.embed_positions.weight")
-        if marian:
-            steps = torch.arange(len(positions))[None]
-            assert torch.allclose(embedding.position.encoding(steps, None)[0].float(), positions.float(), atol=1e-6)
-        else:
-            embedding.position.encoding.table.data.copy_(positions[2:])  # BART leaves the first two rows unused
-            linear(f"{side}.layernorm_embedding", embedding.norm)
-        for i, block in enumerate(stack.blocks):
-            at = f"{side}.layers.{i}"
-            parts = [("self_attn", block.self_attention, block.self_residual)]
-            if side == "decoder":
-                parts.append(("encoder_attn", block.cross_attention, block.cross_residual))
-            for name, attention, residual in parts:
-                for theirs_name, layer in zip("qkv", (attention.to_q, attention.to_k, attention.to_v), strict=True):
-                    linear(f"{at}.{name}.{theirs_name}_proj", layer)
-                linear(f"{at}.{name}.out_proj", attention.to_out)
-                linear(f"{at}.{name}_layer_norm", residual.norm)
-            linear(f"{at}.fc1", block.feedforward.up)
-            linear(f"{at}.fc2", block.feedforward.down)
-            linear(f"{at}.final_layer_norm", block.feedforward_residual.norm)
-    assert not left
-    return model
+def ours(theirs: Any) -> Any:
+    """Their weights under our names, by way of a folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        theirs.save_pretrained(folder)
+        return read_folder(Path(folder)).model.to(theirs.dtype)
 
 
 def random_sources(vocabulary: int, count: int) -> Padded:
@@ -163,7 +112,7 @@ def test_beam_5_is_identical_in_float64(kind: str, shape: str, penalty: float) -
         max_new_tokens=12, early_stopping="never", length_penalty=penalty,
         output_scores=True, return_dict_in_generate=True,
     )  # fmt: skip
-    mine = decode(ours(theirs).double(), source, Beam(size=5, max_length=12, length_penalty=penalty))
+    mine = decode(ours(theirs), source, Beam(size=5, max_length=12, length_penalty=penalty))
     assert [h[0].tokens for h in mine] == [cut(row, 2) for row in found.sequences.tolist()]
     scores = torch.tensor([h[0].score for h in mine])
     assert torch.allclose(scores, found.sequences_scores.float(), atol=1e-5)  # they add up in float32

@@ -16,7 +16,7 @@ from regard.rng import Key
 def test_a_norm_stands_before_after_or_nowhere() -> None:
     x, said = torch.randn(2, 3, 8), torch.randn(2, 3, 8)
     norm = F.layer_norm(x, (8,))
-    pre, post, none = (Residual(8, "layer", placement, 0.0) for placement in ("pre", "post", "none"))  # type: ignore[arg-type]
+    pre, post, none = (Residual(8, "layer", 1e-5, placement, 0.0) for placement in ("pre", "post", "none"))  # type: ignore[arg-type]
     assert torch.allclose(pre.enter(x), norm, atol=1e-6)
     assert torch.equal(pre.leave(x, said, Site()), x + said)
     assert post.enter(x) is x
@@ -29,7 +29,7 @@ def test_a_norm_stands_before_after_or_nowhere() -> None:
 def test_rms_norm_is_its_formula() -> None:
     x = torch.randn(4, 8)
     wanted = x / (x.pow(2).mean(-1, keepdim=True) + 1e-5).sqrt()
-    assert torch.allclose(make_norm("rms", 8)(x), wanted, atol=1e-6)
+    assert torch.allclose(make_norm("rms", 8, 1e-5)(x), wanted, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
@@ -60,7 +60,7 @@ def test_residual_layers_add_their_input_from_the_second_on() -> None:
 
 def test_unknown_names_are_told_with_the_known_ones() -> None:
     with pytest.raises(UserError, match=f"choose {', '.join(NORMS)}"):
-        make_norm("batch", 8)
+        make_norm("batch", 8, 1e-5)
     with pytest.raises(UserError, match="choose relu"):
         FeedForward(6, 10, "relo")
 

@@ -43,6 +43,36 @@ class KV:
         return self if first == 0 else KV(self.k[:, :, first:], self.v[:, :, first:])
 
 
+@dataclass(frozen=True, eq=False)
+class Past:
+    """What every layer keeps of N rows so far; rows end together on the right, and may begin at different places."""
+
+    layers: tuple[KV, ...]
+    starts: Tensor | None = None  # (N,), where rows are of different age
+
+    @property
+    def num_keys(self) -> int:
+        return self.layers[0].num_keys
+
+    def select(self, index: Tensor) -> Past:
+        layers = tuple(kv.select(index) for kv in self.layers)
+        if self.starts is None:
+            return Past(layers)
+        starts = self.starts[index]
+        oldest = int(starts.min())
+        return Past(tuple(kv.since(oldest) for kv in layers), starts - oldest if (starts > oldest).any() else None)
+
+    def join(self, other: Past) -> Past:
+        longest = max(self.num_keys, other.num_keys)
+        starts = torch.cat([past._starts() + longest - past.num_keys for past in (self, other)])
+        layers = tuple(a.join(b, "left") for a, b in zip(self.layers, other.layers, strict=True))
+        return Past(layers, starts if starts.any() else None)
+
+    def _starts(self) -> Tensor:
+        k = self.layers[0].k
+        return torch.zeros(len(k), dtype=torch.long, device=k.device) if self.starts is None else self.starts
+
+
 def fill_up(x: Tensor, size: int, axis: int, side: Literal["left", "right"]) -> Tensor:
     """Zeros on one side of an axis until it has `size` places."""
     missing = size - x.shape[axis]

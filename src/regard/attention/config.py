@@ -53,6 +53,8 @@ class AttentionConfig:
     num_heads: int = 1
     num_kv_heads: int | None = None
     """Default: num_heads. Fewer share keys and values between heads (GQA); 1 is multi-query."""
+    own_head_width: int | None = None
+    """Default: width / num_heads."""
     score: str = "scaled_dot"
     score_hidden: tuple[int, ...] = ()
     """Hidden widths of the additive and mlp scores; default: one of the query's width."""
@@ -65,7 +67,7 @@ class AttentionConfig:
     kernel: str = "auto"
 
     def __post_init__(self) -> None:
-        for name in ("width", "num_heads", "num_kv_heads", "memory_width"):
+        for name in ("width", "num_heads", "num_kv_heads", "memory_width", "own_head_width"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UserError(f"{name} {value} is less than 1")
@@ -74,7 +76,7 @@ class AttentionConfig:
                 raise UserError(
                     f"{self.num_heads} heads without projections would be alike; use one, or projection: []"
                 )
-        elif self.width % self.num_heads:
+        elif self.own_head_width is None and self.width % self.num_heads:
             try_width = self.width - self.width % self.num_heads or self.num_heads
             raise UserError(f"width {self.width} is not a multiple of num_heads {self.num_heads}; try {try_width}")
         if self.num_heads % self.groups:
@@ -92,7 +94,7 @@ class AttentionConfig:
     @property
     def head_width(self) -> int:
         """Of one query head."""
-        return self.width // self.num_heads
+        return self.own_head_width or self.width // self.num_heads
 
     @property
     def out_width(self) -> int:

@@ -30,11 +30,11 @@ class MultiheadAttention(nn.Module):
         width, memory, groups = config.width, config.memory, config.groups
         if config.score not in SCORES:
             raise UserError(f"there is no score {config.score!r}; choose {', '.join(SCORES)}")
-        shared = groups * config.head_width
-        self.to_q = _projection(width, config.projection, width, config.bias)
+        asking, shared = config.num_heads * config.head_width, groups * config.head_width
+        self.to_q = _projection(width, config.projection, asking, config.bias)
         self.to_k = _projection(memory, config.projection, shared, config.bias)
         self.to_v = _projection(memory, config.projection, shared, config.bias)
-        self.to_out = _projection(width, None if config.projection is None else (), width, config.bias)
+        self.to_out = _projection(asking, None if config.projection is None else (), width, config.bias)
         widths = (width, memory) if config.projection is None else (config.head_width, config.head_width)
         self.score = SCORES[config.score](*widths, config.score_hidden)
         self.score.check(*widths)

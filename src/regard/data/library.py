@@ -36,9 +36,11 @@ def learn(texts: Iterable[str], config: TokenizerConfig, room: int) -> Tokenizer
 
 def prepared(text: str, kind: TokenizerKind) -> str:
     """Valid Unicode, and for subwords a space in front, so that the first word is like the others."""
-    if not text.isascii():
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text if kind in MISSING else f" {text}"
+    return valid_unicode(text) if kind in MISSING else f" {valid_unicode(text)}"
+
+
+def valid_unicode(text: str) -> str:
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def set_parts(library: Tokenizer, kind: TokenizerKind) -> None:

@@ -7,7 +7,7 @@ ids shifted up. So text that spells a control token stays text.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, get_args
@@ -16,7 +16,7 @@ from tokenizers import Tokenizer as Library
 
 from regard import files
 from regard.data.config import NUM_BYTES, NUM_CONTROLS, TokenizerConfig, TokenizerKind
-from regard.data.library import MISSING, MODELS, learn, prepared, set_parts
+from regard.data.library import MISSING, MODELS, learn, prepared, set_parts, valid_unicode
 from regard.data.spelling import BYTES, label, word_numbers
 from regard.errors import UserError
 
@@ -29,12 +29,15 @@ LARGEST = 64 << 20  # bytes of a file that is read
 class Tokenizer:
     """A trained tokenizer; `vocabulary` counts all ids."""
 
+    end = END
+    """The id that ends a text."""
+
     def __init__(self, library: Library, kind: TokenizerKind, tags: Sequence[str] = ()) -> None:
         if len(set(tags)) != len(tags):
             raise UserError(f"tags {', '.join(tags)} name a direction twice; list each once")
         set_parts(library, kind)
         self.kind, self.tags, self._library = kind, tuple(tags), library
-        self._controls = [*NAMES, *(f"<2{tag}>" for tag in tags)]
+        self._controls = dict(enumerate([*NAMES, *(f"<2{tag}>" for tag in tags)]))
         self._num_missing = int(kind in MISSING)  # 1: the library's id 0 is its unknown, which becomes our UNKNOWN
         self._shift = len(self._controls) - self._num_missing
         vocab = library.get_vocab()
@@ -74,33 +77,32 @@ class Tokenizer:
 
     def save(self, path: Path) -> None:
         """Write one JSON file."""
-        content = {
-            "format": "regard-tokenizer",
-            "version": 1,
-            "kind": self.kind,
-            "tags": list(self.tags),
-            "tokenizer": json.loads(self._library.to_str()),
-        }
-        files.write(path, json.dumps(content, ensure_ascii=False).encode())
+        files.write(path, json.dumps(self.content(), ensure_ascii=False).encode())
 
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids of each text, without start and end."""
-        ready = [prepared(text, self.kind) for text in texts]
+    def content(self) -> dict[str, Any]:
+        """What `save` writes."""
+        library = json.loads(self._library.to_str())
+        kind = {"kind": self.kind, "tags": list(self.tags)}
+        return {"format": "regard-tokenizer", "version": 1, **kind, "tokenizer": library}
+
+    def encode(self, texts: Sequence[str], *, spaced: bool = True) -> list[list[int]]:
+        """Ids of each text, without start and end; not `spaced`, texts are as they are, parts of a running one."""
+        ready = [prepared(text, self.kind) if spaced else valid_unicode(text) for text in texts]
         found = self._library.encode_batch_fast(ready, add_special_tokens=False)
         return [[UNKNOWN if i < self._num_missing else i + self._shift for i in one.ids] for one in found]
 
-    def decode(self, ids: Sequence[int]) -> str:
+    def decode(self, ids: Sequence[int], *, spaced: bool = True) -> str:
         """The text again; control ids are dropped, and the unknown is shown as ⁇."""
         self._check(ids)
         if self.kind == "words":
             return " ".join(self._bytes[i].decode() for i in ids if self._bytes[i])
         text = b"".join(self._bytes[i] for i in ids).decode("utf-8", "replace")
-        return text if self.kind == "characters" else text.removeprefix(" ")
+        return text.removeprefix(" ") if spaced and self.kind != "characters" else text
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """A label to print for each id."""
         self._check(ids)
-        return [self._controls[i] if i < len(self._controls) else label(self._bytes[i]) for i in ids]
+        return [self._controls.get(i) or label(self._bytes[i]) for i in ids]
 
     def words(self, ids: Sequence[int]) -> list[int]:
         """A group for each id: pieces of one word share a number, a control token has its own."""
@@ -119,7 +121,7 @@ class Tokenizer:
         return NUM_CONTROLS + self.tags.index(tag)
 
     def _stands_alone(self, i: int) -> bool:
-        return self.kind == "words" or (i < len(self._controls) and i != UNKNOWN)
+        return self.kind == "words" or (i in self._controls and not self._bytes[i])
 
     def _check(self, ids: Sequence[int]) -> None:
         if len(ids) and (min(ids) < 0 or max(ids) >= self.vocabulary):
@@ -128,10 +130,47 @@ class Tokenizer:
             )
 
 
+class ForeignTokenizer(Tokenizer):
+    """A tokenizer of the `tokenizers` library as another tool made it; text that spells a control token stays text."""
+
+    kind = "foreign"  # type: ignore[assignment]
+
+    def __init__(self, library: Mapping[str, Any], controls: Mapping[int, str], vocabulary: int) -> None:
+        plain = {**library, "added_tokens": [], "post_processor": None, "truncation": None, "padding": None}
+        self._library = Library.from_str(json.dumps(plain))
+        self.tags, self._controls, self.vocabulary = (), dict(controls), vocabulary
+        self._bytes = [b""] * vocabulary
+        spell = _speller(plain)
+        for symbol, i in self._library.get_vocab(with_added_tokens=False).items():
+            if i >= vocabulary:
+                raise UserError(
+                    f"the tokenizer has an id {i}, and the model {vocabulary} words; they do not belong together"
+                )
+            if i not in controls:
+                self._bytes[i] = spell(symbol)
+        self._strips = spell is not _visible
+
+    def encode(self, texts: Sequence[str], *, spaced: bool = True) -> list[list[int]]:
+        found = self._library.encode_batch_fast([valid_unicode(text) for text in texts], add_special_tokens=False)
+        return [one.ids for one in found]
+
+    def decode(self, ids: Sequence[int], *, spaced: bool = True) -> str:
+        self._check(ids)
+        text = b"".join(self._bytes[i] for i in ids).decode("utf-8", "replace")
+        return text.removeprefix(" ") if spaced and self._strips else text
+
+    def content(self) -> dict[str, Any]:
+        controls = {str(i): name for i, name in self._controls.items()}
+        return {**super().content(), "controls": controls, "vocabulary": self.vocabulary}
+
+
 def _parsed(content: dict[str, Any]) -> Tokenizer:
     """A tokenizer that can do all its kind promises; anything raised means that the file is no good."""
     if content["format"] != "regard-tokenizer" or content["version"] != 1:
         raise ValueError(f"format {content['format']!r}, version {content['version']!r}")
+    if content["kind"] == "foreign":
+        controls = {int(i): str(name) for i, name in content["controls"].items()}
+        return ForeignTokenizer(content["tokenizer"], controls, int(content["vocabulary"]))
     kind, tags = content["kind"], content["tags"]
     if kind not in get_args(TokenizerKind) or not isinstance(tags, list) or not all(isinstance(t, str) for t in tags):
         raise ValueError(f"kind {kind!r} and tags {tags!r}")
@@ -147,3 +186,26 @@ def _parsed(content: dict[str, Any]) -> Tokenizer:
     tokenizer = Tokenizer(library, kind, tags)
     tokenizer.encode(["a trial \U0010fffd"])
     return tokenizer
+
+
+def _speller(library: Mapping[str, Any]) -> Callable[[str], bytes]:
+    """How a symbol of this library is spelled, told by its parts."""
+    parts = json.dumps([library.get(name) for name in ("pre_tokenizer", "decoder")])
+    if '"ByteLevel"' in parts:
+        return _visible
+    model = library["model"]
+    return _piece if isinstance(model, dict) and model.get("type") == "WordPiece" else _spaced
+
+
+def _visible(symbol: str) -> bytes:
+    return bytes(BYTES[c] for c in symbol)
+
+
+def _piece(symbol: str) -> bytes:
+    return (symbol[2:] if symbol.startswith("##") else f" {symbol}").encode()
+
+
+def _spaced(symbol: str) -> bytes:
+    if len(symbol) == 6 and symbol.startswith("<0x"):
+        return bytes([int(symbol[3:5], 16)])
+    return symbol.replace("▁", " ").encode()

@@ -5,22 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from regard.models.config import RecurrentConfig, Seq2seqConfig, TransformerConfig
+from regard.models.bert import Bert
+from regard.models.config import BertConfig, GptConfig, RecurrentConfig, RecurrentTextConfig, TransformerConfig
+from regard.models.gpt import Gpt
+from regard.models.lstm import RecurrentText
 from regard.models.recurrent import Recurrent
-from regard.models.seq2seq import Seq2seq
 from regard.models.transformer import Transformer
 from regard.nn.initial import initialise
 from regard.rng import Key
 
+ModelConfig = TransformerConfig | RecurrentConfig | GptConfig | BertConfig | RecurrentTextConfig
 
-def build(config: Seq2seqConfig, seed: int = 0) -> Seq2seq[Any]:
+
+def build(config: ModelConfig, seed: int = 0) -> Any:
     """The model, with initial weights that depend on the seed alone."""
     model = MODELS[type(config)](config)
     initialise(model, Key(seed, ("initial",)))
     return model
 
 
-MODELS: dict[type[Seq2seqConfig], Callable[..., Seq2seq[Any]]] = {
+MODELS: dict[type[ModelConfig], Callable[..., Any]] = {
     TransformerConfig: Transformer,
     RecurrentConfig: Recurrent,
+    GptConfig: Gpt,
+    BertConfig: Bert,
+    RecurrentTextConfig: RecurrentText,
 }

@@ -6,11 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal, Self
 
-from regard.attention.config import AttentionConfig
+from regard.attention.config import AttentionConfig, PositionConfig
 from regard.errors import UserError
-from regard.nn.config import RecurrentLayersConfig, StackConfig, check_rates
-
-DERIVED = {"derived": True}  # a setting that no recipe has: the tokenizer tells it
+from regard.nn.config import DERIVED, RecurrentLayersConfig, StackConfig, check_rates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,6 +151,86 @@ class RecurrentConfig(Seq2seqConfig):
         return self.looking.out_width
 
 
+@dataclass(frozen=True, kw_only=True)
+class TextConfig:
+    """What every model of text alone has."""
+
+    vocabulary: int = field(default=0, metadata=DERIVED)
+    """Words, counted by the tokenizer; 0 while there is none."""
+    tied: bool = True
+    """Whether words that are read and words that are said share one table."""
+    dropout: float = 0.0
+    """Of embeddings and of each sub-layer's output."""
+    start: int = field(default=2, metadata=DERIVED)
+    """The token that precedes every text: in one stream, the end of the text before."""
+    end: int = field(default=2, metadata=DERIVED)
+    """The token that ends every text."""
+
+    def __post_init__(self) -> None:
+        check_rates(dropout=self.dropout)
+        for name in ("start", "end"):
+            if self.vocabulary and not 0 <= getattr(self, name) < self.vocabulary:
+                raise UserError(f"{name} token {getattr(self, name)} is outside {self.vocabulary} words")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayeredTextConfig(TextConfig, StackConfig):
+    """One Stack over text."""
+
+    num_layers: int = 4
+
+    def __post_init__(self) -> None:
+        TextConfig.__post_init__(self)
+        StackConfig.__post_init__(self)
+        if self.num_layers < 1:
+            raise UserError(f"num_layers {self.num_layers}; use 1 or more")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GptConfig(LayeredTextConfig):
+    """A decoder alone [Radford+ 2018; 2019]; with rotary positions, RMS norms and gates, Llama [Touvron+ 2023]."""
+
+    kind: Literal["gpt"] = "gpt"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BertConfig(LayeredTextConfig):
+    """An encoder alone [Devlin+ 2019]."""
+
+    kind: Literal["bert"] = "bert"
+    mask: int = field(default=4, metadata=DERIVED)
+    """The token that stands for a word that was taken out."""
+    segments: int = 2
+    """Parts of a text that are told apart; 0 tells none."""
+    embedding_norm: bool = True
+    next_sentence: bool = False
+    """Whether it learns to tell if the second part of a text follows the first."""
+    pooler: bool = field(default=False, metadata=DERIVED)
+    guesses: bool = field(default=True, metadata=DERIVED)
+    """Whether it can guess words; an encoder that was made elsewhere may not."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentTextConfig(TextConfig):
+    """Recurrent layers alone, which carry their state from text to text."""
+
+    kind: Literal["recurrent_text"] = "recurrent_text"
+    embedding: int = 256
+    width: int = 256
+    cell: Literal["rnn", "lstm", "gru"] = "lstm"
+    num_layers: int = 1
+
+    @property
+    def layers(self) -> RecurrentLayersConfig:
+        return RecurrentLayersConfig(
+            cell=self.cell,
+            input_width=self.embedding,
+            width=self.width,
+            num_layers=self.num_layers,
+            dropout=self.dropout,
+        )
+
+
 def transformer_tiny() -> TransformerConfig:
     """4+4 layers of width 128: a model for small data and two cores."""
     config = TransformerConfig(width=128, hidden=256, num_heads=4, placement="pre", dropout=0.3)
@@ -185,6 +263,42 @@ def recurrent_plain() -> RecurrentConfig:
     return RecurrentConfig(bidirectional=False, bridge="copy", attention=None, dropout=0.2)
 
 
+def gpt1() -> GptConfig:
+    """12 layers of width 768, norms after the residuals [Radford+ 2018, section 4.1]."""
+    position = PositionConfig(kind="learned", max_length=512)
+    shape = GptConfig(width=768, hidden=3072, num_heads=12, num_layers=12, position=position, activation="gelu_tanh")
+    return replace(shape, dropout=0.1, attention_dropout=0.1)
+
+
+def gpt2() -> GptConfig:
+    """The small one: norms before the sub-layers, 1,024 tokens of context [Radford+ 2019, section 2.3]."""
+    return replace(gpt1(), placement="pre", position=PositionConfig(kind="learned", max_length=1024))
+
+
+def llama() -> GptConfig:
+    """Rotary positions, RMS norms, gated feed-forward, shared key/value heads [Touvron+ 2023], of a small size."""
+    shape = GptConfig(width=288, hidden=768, num_heads=6, num_kv_heads=3, num_layers=6, norm="rms", placement="pre")
+    return replace(shape, activation="swiglu", bias=False, position=PositionConfig(kind="rotary", layout="halves"))
+
+
+def bert() -> BertConfig:
+    """The base model [Devlin+ 2019, section 3]."""
+    shape = BertConfig(width=768, hidden=3072, num_heads=12, num_layers=12, activation="gelu", norm_eps=1e-12)
+    return replace(shape, position=PositionConfig(kind="learned", max_length=512), dropout=0.1, attention_dropout=0.1)
+
+
+def lstm() -> RecurrentTextConfig:
+    """Two layers with dropout between, the medium one of [Zaremba+ 2014, section 4.1]."""
+    return RecurrentTextConfig(embedding=650, width=650, num_layers=2, dropout=0.5)
+
+
+TEXT_PRESETS: dict[str, Callable[[], TextConfig]] = {
+    "gpt1": gpt1,
+    "gpt2": gpt2,
+    "llama": llama,
+    "bert": bert,
+    "lstm": lstm,
+}
 PRESETS: dict[str, Callable[[], Seq2seqConfig]] = {
     "transformer_tiny": transformer_tiny,
     "transformer_base": transformer_base,

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from regard.attention.cache import KV
+from regard.attention.cache import KV, Past
 from regard.attention.mask import Mask
 from regard.attention.position import input_position, steps
 from regard.attention.site import Site
 from regard.models.config import TransformerConfig
 from regard.models.seq2seq import Seq2seq, Tables, check_source
+from regard.models.writer import moved_right
 from regard.nn.embed import Embedding, OutputHead
 from regard.nn.norm import make_norm
 from regard.nn.stack import Memory, Stack
@@ -26,37 +27,24 @@ class TransformerState:
     memory: tuple[KV, ...]
     lengths: Tensor  # of the sources (N,)
     rows: Tensor  # the sentence of each row (N,): while it stays the same, the memory need not be copied
-    past: tuple[KV, ...]
-    starts: Tensor | None  # (N,), where rows are of different age
+    past: Past
     watch: bool
 
     def select(self, index: Tensor) -> TransformerState:
-        rows = self.rows[index]
-        past = [kv.select(index) for kv in self.past]
-        starts = None if self.starts is None else self.starts[index]
-        if starts is not None:
-            oldest = int(starts.min())
-            past = [kv.since(oldest) for kv in past]
-            starts = starts - oldest if (starts > oldest).any() else None
+        rows, past = self.rows[index], self.past.select(index)
         if torch.equal(rows, self.rows):
-            return replace(self, past=tuple(past), starts=starts)
+            return replace(self, past=past)
         memory = tuple(kv.select(index) for kv in self.memory)
-        return replace(self, memory=memory, lengths=self.lengths[index], rows=rows, past=tuple(past), starts=starts)
+        return replace(self, memory=memory, lengths=self.lengths[index], rows=rows, past=past)
 
     def join(self, other: TransformerState) -> TransformerState:
-        longest = max(state.past[0].num_keys for state in (self, other))
-        starts = torch.cat([state._starts() + longest - state.past[0].num_keys for state in (self, other)])
         return TransformerState(
             tuple(a.join(b, "right") for a, b in zip(self.memory, other.memory, strict=True)),
             torch.cat((self.lengths, other.lengths)),
             torch.cat((self.rows, other.rows + self.rows.max() + 1)),
-            tuple(a.join(b, "left") for a, b in zip(self.past, other.past, strict=True)),
-            starts if starts.any() else None,
+            self.past.join(other.past),
             self.watch or other.watch,
         )
-
-    def _starts(self) -> Tensor:
-        return torch.zeros_like(self.rows) if self.starts is None else self.starts
 
 
 class Transformer(Seq2seq[TransformerState]):
@@ -79,7 +67,7 @@ class Transformer(Seq2seq[TransformerState]):
             table,
             position=input_position(config.position, config.width),
             scaled=config.scaled_embedding,
-            norm=make_norm(config.norm, config.width) if config.embedding_norm else None,
+            norm=make_norm(config.norm, config.width, config.norm_eps) if config.embedding_norm else None,
             dropout=config.dropout,
         )
 
@@ -91,26 +79,21 @@ class Transformer(Seq2seq[TransformerState]):
         encoded = self.encoder(x, mask=Mask.padding(source.lengths), site=site / "encoder")
         memory = self.decoder.memorise(encoded.x)
         rows = torch.arange(len(source), device=x.device)
-        return TransformerState(memory, source.lengths, rows, tuple(kv.since(length) for kv in memory), None, watch)
+        return TransformerState(memory, source.lengths, rows, self.decoder.nothing_yet(len(source)), watch)
 
     def advance(self, tokens: Tensor, state: TransformerState, site: Site = Site()) -> tuple[Tensor, TransformerState]:
-        num_keys = state.past[0].num_keys + tokens.shape[1]
-        positions, _ = steps(tokens.shape[1], num_keys, state.starts, tokens.device)
+        num_keys = state.past.num_keys + tokens.shape[1]
+        positions, _ = steps(tokens.shape[1], num_keys, state.past.starts, tokens.device)
         x = self.target_embedding(tokens, positions, None, site / "target")
         stacked = self.decoder(
             x,
             mask=Mask.causal(),
             memory=Memory(state.memory, Mask.padding(state.lengths)),
             past=state.past,
-            starts=state.starts,
             site=site / "decoder",
         )
-        return stacked.x, replace(state, past=stacked.caches)
+        return stacked.x, replace(state, past=stacked.past)
 
     def read(self, prefix: Padded, state: TransformerState) -> TransformerState:
-        """All prefixes end together on the right: their padding moves to the left."""
-        width = prefix.tokens.shape[1]
-        starts = width - prefix.lengths
-        index = torch.arange(width, device=starts.device)[None] - starts[:, None]
-        tokens = prefix.tokens.gather(1, index.clamp(min=0))
-        return self.advance(tokens[:, :-1], replace(state, starts=starts if starts.any() else None))[1]
+        tokens, starts = moved_right(prefix)
+        return self.advance(tokens[:, :-1], replace(state, past=replace(state.past, starts=starts)))[1]

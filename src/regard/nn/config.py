@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from regard.attention.config import AttentionConfig, PositionConfig
 from regard.errors import UserError
 
 Placement = Literal["pre", "post", "none"]
+DERIVED = {"derived": True}  # a setting that no recipe has: a tokenizer tells it, or a model that was made elsewhere
 
 
 def check_rates(**rates: float) -> None:
@@ -28,10 +29,13 @@ class StackConfig:
     num_heads: int = 8
     num_kv_heads: int | None = None
     """Default: num_heads."""
+    head_width: int | None = field(default=None, metadata=DERIVED)
+    """Default: width / num_heads."""
     position: PositionConfig = PositionConfig()
     """Of self-attention; cross-attention has the same shape, without position."""
     activation: str = "relu"
     norm: str = "layer"
+    norm_eps: float = field(default=1e-5, metadata=DERIVED)
     placement: Placement = "post"
     """Norm before each sub-layer (steadier), after the residual (as published), or nowhere."""
     score: str = "scaled_dot"
@@ -55,6 +59,7 @@ class StackConfig:
             width=self.width,
             num_heads=self.num_heads,
             num_kv_heads=self.num_kv_heads,
+            own_head_width=self.head_width,
             score=self.score,
             bias=self.bias,
             dropout=self.attention_dropout,

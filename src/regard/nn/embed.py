@@ -18,30 +18,40 @@ def word_table(vocabulary: int, width: int) -> nn.Parameter:
 
 class Embedding(nn.Module):
     """Token ids (B, T) -> vectors (B, T, C): a row of the table, scaled by sqrt(C) where asked
-    [Vaswani+ 2017, section 3.4], with its position, normed where asked (as BART does), dropped out."""
+    [Vaswani+ 2017, section 3.4], with its position and the part of the text it is in [Devlin+ 2019, figure 2], normed
+    where asked (as BART and BERT do), dropped out."""
 
     def __init__(
         self,
         table: nn.Parameter,
         *,
         position: Position | None = None,
+        segments: nn.Parameter | None = None,
         scaled: bool = False,
         norm: nn.Module | None = None,
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
         self.table = table
+        self.segment_table = segments
         self.position = position or Position()
         self.norm = norm or nn.Identity()
         self.scale = table.shape[1] ** 0.5 if scaled else 1.0
         self.dropout = dropout
 
     def forward(
-        self, tokens: Tensor, positions: Tensor | None = None, lengths: Tensor | None = None, site: Site = Site()
+        self,
+        tokens: Tensor,
+        positions: Tensor | None = None,
+        lengths: Tensor | None = None,
+        site: Site = Site(),
+        segments: Tensor | None = None,
     ) -> Tensor:
-        """At `positions` (1|B, T), if they are to be told."""
+        """At `positions` (1|B, T), if they are to be told, in `segments` (B, T), by default the first."""
         check_tokens(tokens, len(self.table))
         x = F.embedding(tokens, self.table) * self.scale
+        if self.segment_table is not None:
+            x = x + (self.segment_table[0] if segments is None else F.embedding(segments, self.segment_table))
         if positions is not None:
             x = self.position.embed(x, positions, lengths)
         return site.dropout(self.norm(x), self.dropout)

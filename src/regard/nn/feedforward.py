@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -33,6 +34,7 @@ class FeedForward(nn.Module):
 ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Tensor], bool]] = {
     "relu": (F.relu, False),
     "gelu": (F.gelu, False),
+    "gelu_tanh": (partial(F.gelu, approximate="tanh"), False),  # GPT-2's [Hendrycks+ 2016, section 2]
     "silu": (F.silu, False),
     "reglu": (F.relu, True),
     "geglu": (F.gelu, True),

@@ -17,9 +17,9 @@ class Residual(nn.Module):
     pre: x + f(norm x) [Xiong+ 2020]; post: norm(x + f(x)) [Vaswani+ 2017, section 3.1]; none: x + f(x).
     """
 
-    def __init__(self, width: int, norm: str, placement: Placement, dropout: float) -> None:
+    def __init__(self, width: int, norm: str, eps: float, placement: Placement, dropout: float) -> None:
         super().__init__()
-        self.norm = nn.Identity() if placement == "none" else make_norm(norm, width)
+        self.norm = nn.Identity() if placement == "none" else make_norm(norm, width, eps)
         self.placement = placement
         self.dropout = dropout
 
@@ -31,13 +31,13 @@ class Residual(nn.Module):
         return self.norm(x) if self.placement == "post" else x
 
 
-def make_norm(name: str, width: int) -> nn.Module:
+def make_norm(name: str, width: int, eps: float) -> nn.Module:
     if name not in NORMS:
         raise UserError(f"there is no norm {name!r}; choose {', '.join(NORMS)}")
-    return NORMS[name](width)
+    return NORMS[name](width, eps=eps)
 
 
-NORMS: dict[str, Callable[[int], nn.Module]] = {
+NORMS: dict[str, Callable[..., nn.Module]] = {
     "layer": nn.LayerNorm,  # [Ba+ 2016]
-    "rms": lambda width: nn.RMSNorm(width, eps=1e-5),  # [Zhang+ 2019]
+    "rms": nn.RMSNorm,  # [Zhang+ 2019]
 }

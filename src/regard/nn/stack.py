@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from regard.attention.cache import KV
+from regard.attention.cache import KV, Past
 from regard.attention.mask import Mask
 from regard.attention.multihead import MultiheadAttention
 from regard.attention.position import Places, layer_position, steps
@@ -27,10 +27,10 @@ class Memory:
 
 @dataclass(frozen=True, eq=False)
 class Stacked:
-    """The trunk's output (B, T, C), and each layer's keys and values so far."""
+    """The trunk's output (B, T, C), and what its layers keep of all so far."""
 
     x: Tensor
-    caches: tuple[KV, ...]
+    past: Past
 
 
 class Block(nn.Module):
@@ -51,7 +51,7 @@ class Block(nn.Module):
 
     @staticmethod
     def _residual(config: StackConfig) -> Residual:
-        return Residual(config.width, config.norm, config.placement, config.dropout)
+        return Residual(config.width, config.norm, config.norm_eps, config.placement, config.dropout)
 
     def forward(
         self, x: Tensor, mask: Mask, past: KV | None, places: Places, memory: KV | None, across: Mask, site: Site
@@ -76,8 +76,9 @@ class Stack(nn.Module):
     def __init__(self, config: StackConfig, num_layers: int, *, cross: bool = False) -> None:
         super().__init__()
         self.blocks = nn.ModuleList(Block(config, layer, cross) for layer in range(num_layers))
+        self.width = config.width
         last = config.placement == "pre"
-        self.norm = make_norm(config.norm, config.width) if last else nn.Identity()
+        self.norm = make_norm(config.norm, config.width, config.norm_eps) if last else nn.Identity()
 
     def memorise(self, memory: Tensor) -> tuple[KV, ...]:
         """What each layer's cross-attention keeps of an encoder's output (B, S, C)."""
@@ -89,16 +90,21 @@ class Stack(nn.Module):
         *,
         mask: Mask = Mask(),
         memory: Memory | None = None,
-        past: Sequence[KV] | None = None,
-        starts: Tensor | None = None,
+        past: Past | None = None,
         site: Site = Site(),
     ) -> Stacked:
-        """x (B, T, C) continues `past`, whose sentences begin at index `starts` (B,) where they are ragged."""
-        num_keys = x.shape[1] + (past[0].num_keys if past else 0)
+        """x (B, T, C) continues the past."""
+        starts = past.starts if past else None
+        num_keys = x.shape[1] + (past.num_keys if past else 0)
         mask, places = mask.shifted(starts), steps(x.shape[1], num_keys, starts, x.device)
         caches = []
         for i, block in enumerate(self.blocks):
             kv, across = (memory.layers[i], memory.mask) if memory else (None, Mask())
-            x, cache = block(x, mask, past[i] if past else None, places, kv, across, site / i)
+            x, cache = block(x, mask, past.layers[i] if past else None, places, kv, across, site / i)
             caches.append(cache)
-        return Stacked(self.norm(x), tuple(caches))
+        return Stacked(self.norm(x), Past(tuple(caches), starts))
+
+    def nothing_yet(self, rows: int) -> Past:
+        """The past of rows that have said nothing."""
+        nothing = next(self.parameters()).new_zeros(rows, 0, self.width)
+        return Past(tuple(block.self_attention.memorise(nothing) for block in self.blocks))  # type: ignore[operator, union-attr]

@@ -76,7 +76,8 @@ def load_model(folder: Path) -> tuple[Seq2seq[Any], Beam, int]:
     return model, search, max_length
 
 
-def _described(folder: Path) -> dict[str, Any]:
+def read_json(folder: Path) -> dict[str, Any]:
+    """The config.json of a folder."""
     path = folder / CONFIG
     if not folder.is_dir():
         raise UserError(f"{folder}: is no folder; give the folder that `regard train` wrote with --out")
@@ -87,7 +88,14 @@ def _described(folder: Path) -> dict[str, Any]:
         raise UserError(f"{path}: is missing: {folder} is no model, or awaits its first evaluation") from error
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path}: cannot be read ({error})") from error
-    if not isinstance(described, dict) or described.get("format") != FORMAT:
+    if not isinstance(described, dict):
+        raise UserError(f"{path}: is no page of settings; copy the folder again")
+    return described
+
+
+def _described(folder: Path) -> dict[str, Any]:
+    described, path = read_json(folder), folder / CONFIG
+    if described.get("format") != FORMAT:
         raise UserError(f'{path}: is not a Regard model (no "format": "{FORMAT}")')
     if described.get("version") != VERSION:
         raise UserError(f"{path}: has format version {described.get('version')}; this Regard reads {VERSION}")

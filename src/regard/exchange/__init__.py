@@ -1,0 +1,1 @@
+"""Models that travel: to and from the folders and files of other tools."""

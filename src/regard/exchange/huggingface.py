@@ -1,0 +1,92 @@
+"""Folders in Hugging Face's layout, read and written."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save
+from torch import nn
+
+from regard.data.tokenizer import ForeignTokenizer
+from regard.errors import UserError
+from regard.exchange.families import FAMILIES, Family
+from regard.exchange.weights import Stored
+from regard.exchange.words import read_tokenizer
+from regard.files import write
+from regard.models.build import MODELS, ModelConfig
+from regard.models.config import Seq2seqConfig
+from regard.tasks.folder import read_json
+
+CODE = ("auto_map", "custom_pipelines")  # settings that name code to run
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    """A foreign model, here."""
+
+    model: Any
+    tokenizer: ForeignTokenizer | None
+    max_length: int
+
+
+def read_folder(folder: Path) -> Read:
+    """A model of a known family, with its weights and words; nothing in the folder is run."""
+    path = folder / "config.json"
+    values = read_json(folder)
+    if named := [name for name in CODE if values.get(name)]:
+        raise UserError(f"{path}: {named[0]} names code to run; Regard runs none, and reads only models that need none")
+    family = FAMILIES.get(str(values.get("model_type")))
+    if family is None:
+        raise UserError(f"{path}: model_type {values.get('model_type')!r}; Regard reads {', '.join(FAMILIES)}")
+    try:
+        config = family.to_ours(values)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
+    model = fill(folder, family, config)
+    controls = {config.start: "<start>", config.end: "</s>"}
+    vocabulary = config.target_vocabulary if isinstance(config, Seq2seqConfig) else config.vocabulary
+    longest = values.get("max_position_embeddings", values.get("n_positions", 1024))
+    return Read(model, read_tokenizer(folder, vocabulary, controls), int(longest))
+
+
+def fill(folder: Path, family: Family, config: ModelConfig) -> nn.Module:
+    """A model with the folder's weights."""
+    stored = Stored(folder)
+    with torch.device("meta"):  # shapes only: a lying config must not cost memory
+        wanted = {name: tuple(p.shape) for name, p in MODELS[type(config)](config).named_parameters()}
+    rules = family.rules(config)
+    if not any(name.startswith(family.prefix) for name in stored.shapes):  # the trunk alone was saved
+        rules = [replace(rule, theirs=rule.theirs.removeprefix(family.prefix)) for rule in rules]
+    weights = stored.take(rules, wanted, family.ignored)
+    model = MODELS[type(config)](config)
+    model.load_state_dict(weights, strict=False)  # tied tables are stored once
+    return model
+
+
+def write_folder(folder: Path, model: nn.Module, kind: str) -> None:
+    """As `transformers` reads it; raises UserError with what that kind of model cannot have."""
+    family, config = FAMILIES[kind], model.config
+    values = family.to_theirs(config)
+    ours = {name: p.detach() for name, p in model.named_parameters()}
+    theirs = {rule.theirs: rule.to_theirs(ours) for rule in family.rules(config)}
+    folder.mkdir(parents=True, exist_ok=True)
+    write(folder / "model.safetensors", save(theirs, {"format": "pt"}))
+    write(folder / "config.json", json.dumps({"model_type": kind, **values}, indent=1).encode())
+
+
+def kind_of(config: Any) -> str:
+    """The family that can hold a model of ours, or why none can."""
+    reasons = []
+    for kind, family in FAMILIES.items():
+        if family.shape is type(config) and kind != "mistral":
+            try:
+                family.to_theirs(config)
+            except UserError as error:
+                reasons.append(f"{kind}: {error}")
+            else:
+                return kind
+    raise UserError("no kind of model there is like this one; " + "; ".join(reasons))

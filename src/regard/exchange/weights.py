@@ -1,0 +1,130 @@
+"""Weights under other names: one table of rules serves both directions."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from regard.errors import UserError
+
+TOLD = 40  # problems at most
+FLOATS = ("F64", "F32", "F16", "BF16")
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Our tensors, and theirs, which holds them one after the other."""
+
+    ours: tuple[str, ...]
+    theirs: str
+    turned: bool = False
+    """Whether theirs is (in, out)."""
+    skip: int = 0
+    """First rows of theirs that nothing uses."""
+    lead: bool = False
+    """Whether theirs has an axis of 1 before all."""
+
+    def shape(self, ours: Mapping[str, Shape]) -> Shape:
+        """Of theirs."""
+        first, *rest = (ours[name] for name in self.ours)
+        shape = (first[0] + sum(each[0] for each in rest) + self.skip, *first[1:])
+        return (1, *shape) if self.lead else shape[::-1] if self.turned else shape
+
+    def to_ours(self, theirs: Tensor, shapes: Mapping[str, Shape]) -> dict[str, Tensor]:
+        plain = theirs[0] if self.lead else theirs.T if self.turned else theirs
+        parts = plain[self.skip :].split([shapes[name][0] for name in self.ours])
+        return {name: part.contiguous() for name, part in zip(self.ours, parts, strict=True)}
+
+    def to_theirs(self, ours: Mapping[str, Tensor]) -> Tensor:
+        joined = torch.cat([ours[name] for name in self.ours])
+        if self.skip:
+            joined = torch.cat((joined.new_zeros(self.skip, *joined.shape[1:]), joined))
+        return (joined[None] if self.lead else joined.T if self.turned else joined).contiguous()
+
+
+class Stored:
+    """The tensors of a foreign folder: names and shapes at once, numbers when they are asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.files: dict[str, Path] = {}
+        self.shapes: dict[str, Shape] = {}
+        problems = []
+        for path in _files(folder):
+            try:
+                with safe_open(path, "pt") as file:
+                    for name in file.keys():  # noqa: SIM118
+                        part = file.get_slice(name)
+                        self.files[name], self.shapes[name] = path, tuple(part.get_shape())
+                        if part.get_dtype() not in FLOATS:
+                            problems.append(f"{name} is of {part.get_dtype()}, and only {', '.join(FLOATS)} are read")
+            except (OSError, SafetensorError) as error:
+                problems.append(f"{path.name} cannot be read ({error})")
+        if problems:
+            raise _misfit(folder, problems)
+
+    def take(self, rules: Iterable[Rule], wanted: Mapping[str, Shape], ignored: str) -> dict[str, Tensor]:
+        """Every tensor of ours; whatever is missing, left over or of another shape is told at once."""
+        rules = list(rules)
+        expected = {rule.theirs: rule.shape(wanted) for rule in rules}
+        problems = [
+            f"{name} is {_said(self.shapes.get(name), 'missing')}, expected is {_said(expected.get(name), 'nothing')}"
+            for name in sorted(expected.keys() | self.shapes.keys())
+            if self.shapes.get(name) != expected.get(name)
+            and not (name not in expected and re.fullmatch(ignored, name))
+        ]
+        if problems:
+            raise _misfit(self.folder, problems)
+        found: dict[str, Tensor] = {}
+        for rule in rules:
+            with safe_open(self.files[rule.theirs], "pt") as file:
+                tensor = file.get_tensor(rule.theirs).float()
+            if not torch.isfinite(tensor).all():
+                problems.append(f"{rule.theirs} holds numbers that are not finite")
+            found |= rule.to_ours(tensor, wanted)
+        if problems:
+            raise _misfit(self.folder, problems)
+        return found
+
+
+def _files(folder: Path) -> list[Path]:
+    """The safetensors of a folder, one or several by an index; never anything outside it."""
+    single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
+    if single.exists():
+        return [single]
+    if not index.exists():
+        pickles = sorted(folder.glob("*.bin")) or sorted(folder.glob("*.pt*")) or sorted(folder.glob("*.ckpt"))
+        if pickles:
+            raise UserError(
+                f"{pickles[0]}: is a pickle, which can run any code when it is read, so Regard does not; where you "
+                "trust it, load it with transformers and save_pretrained() it, which writes model.safetensors"
+            )
+        raise UserError(f"{folder}: holds no model.safetensors; copy the whole folder")
+    try:
+        names = set(json.loads(index.read_bytes())["weight_map"].values())
+        odd = [name for name in names if not isinstance(name, str) or Path(name).name != name]
+    except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+        raise UserError(f"{index}: is no index of files ({error}); copy the folder again") from error
+    if odd:
+        raise UserError(f"{index}: names files outside the folder ({odd[0]!r}); do not trust this folder")
+    missing = sorted(name for name in names if not (folder / name).is_file())
+    if missing:
+        raise UserError(f"{folder}: lacks {', '.join(missing[:TOLD])}; copy the whole folder")
+    return [folder / name for name in sorted(names)]
+
+
+def _said(shape: Shape | None, none: str) -> str:
+    return none if shape is None else "x".join(map(str, shape)) or "a number"
+
+
+def _misfit(folder: Path, problems: list[str]) -> UserError:
+    more = f"\n  and {len(problems) - TOLD} more" if len(problems) > TOLD else ""
+    return UserError(f"{folder}: the weights do not fit:\n  " + "\n  ".join(problems[:TOLD]) + more)

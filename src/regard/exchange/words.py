@@ -1,0 +1,89 @@
+"""Tokenizers of other tools, read into one that keeps their ids."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer as Library
+from tokenizers import decoders, models, normalizers, pre_tokenizers
+
+from regard.data.tokenizer import LARGEST, ForeignTokenizer
+from regard.errors import UserError
+
+SPACE = "▁"
+
+
+def read_tokenizer(folder: Path, vocabulary: int, controls: Mapping[int, str]) -> ForeignTokenizer | None:
+    """That of a Hugging Face folder, if it has one; `controls` are the ids that no text may spell."""
+    try:
+        if (folder / "tokenizer.json").is_file():
+            content = json.loads(_bytes(folder / "tokenizer.json"))
+            named = {int(token["id"]): str(token["content"]) for token in content["added_tokens"] if token["special"]}
+            return ForeignTokenizer(content, {**controls, **named}, vocabulary)
+        for words, merges in (("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe")):
+            if (folder / words).is_file() and (folder / merges).is_file():
+                return ForeignTokenizer(_gpt2(folder / words, folder / merges), controls, vocabulary)
+        if (folder / "vocab.txt").is_file():
+            return ForeignTokenizer(_wordpiece(folder), controls, vocabulary)
+    except UserError:
+        raise
+    except Exception as error:  # the library raises plain Exception
+        raise UserError(f"{folder}: its tokenizer cannot be read ({error}); copy the folder again") from error
+    return None
+
+
+def llama2c_tokenizer(path: Path, vocabulary: int) -> ForeignTokenizer:
+    """llama2.c's: the longest piece, then score, length and bytes of each; the pair of the best score merges first."""
+    data, at, scored = _bytes(path), 4, list[tuple[str, float]]()
+    try:
+        for _ in range(vocabulary):
+            score, length = struct.unpack_from("<fi", data, at)
+            if not 0 <= length <= len(data) - at - 8:
+                raise ValueError(f"a piece of {length} bytes")
+            scored.append((data[at + 8 : at + 8 + length].decode(), score))
+            at += 8 + length
+    except (struct.error, ValueError) as error:
+        raise UserError(f"{path}: is no tokenizer of llama2.c with {vocabulary} pieces ({error})") from error
+    pieces = {piece.replace(" ", SPACE): i for i, (piece, _) in enumerate(scored)}
+    order = sorted(range(len(scored)), key=lambda i: -scored[i][1])
+    names = list(pieces)
+    merges = [
+        (names[i][:cut], names[i][cut:])
+        for i in order
+        for cut in range(1, len(names[i]))
+        if names[i][:cut] in pieces and names[i][cut:] in pieces
+    ]
+    library = Library(models.BPE(pieces, merges, unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+    library.normalizer = normalizers.Sequence([normalizers.Prepend(SPACE), normalizers.Replace(" ", SPACE)])
+    return ForeignTokenizer(json.loads(library.to_str()), {0: "<unk>", 1: "<s>", 2: "</s>"}, vocabulary)
+
+
+def _gpt2(words: Path, merges: Path) -> Mapping[str, Any]:
+    lines = [line for line in _bytes(merges).decode().split("\n") if line and not line.startswith("#version")]
+    pairs = [(a, b) for a, b in (line.split(" ") for line in lines)]
+    library = Library(models.BPE(json.loads(_bytes(words)), pairs))
+    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    library.decoder = decoders.ByteLevel()
+    content: Mapping[str, Any] = json.loads(library.to_str())
+    return content
+
+
+def _wordpiece(folder: Path) -> Mapping[str, Any]:
+    words = _bytes(folder / "vocab.txt").decode().removesuffix("\n").split("\n")
+    settings = folder / "tokenizer_config.json"
+    lowercase = json.loads(_bytes(settings)).get("do_lower_case", True) if settings.is_file() else True
+    library = Library(models.WordPiece({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
+    library.normalizer = normalizers.BertNormalizer(lowercase=bool(lowercase))
+    library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    content: Mapping[str, Any] = json.loads(library.to_str())
+    return content
+
+
+def _bytes(path: Path) -> bytes:
+    if path.stat().st_size > LARGEST:
+        raise UserError(f"{path}: {path.stat().st_size:,} bytes are no tokenizer; at most {LARGEST:,} are read")
+    return path.read_bytes()

@@ -1,0 +1,72 @@
+"""The decoder alone: GPT [Radford+ 2018; 2019], Llama [Touvron+ 2023] and all between, by their settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from regard.attention.cache import Past
+from regard.attention.mask import Mask
+from regard.attention.position import input_position, steps
+from regard.attention.site import Site
+from regard.models.config import GptConfig
+from regard.models.writer import LanguageModel, moved_right
+from regard.nn.embed import Embedding, OutputHead, word_table
+from regard.nn.stack import Stack
+from regard.shapes import Padded
+
+
+@dataclass(frozen=True, eq=False)
+class GptState:
+    """Of N rows: the text so far, and, in training, which document each of the next tokens belongs to."""
+
+    past: Past
+    watch: bool
+    segments: Tensor | None = None  # (N, T)
+
+    def select(self, index: Tensor) -> GptState:
+        return replace(self, past=self.past.select(index))
+
+    def join(self, other: GptState) -> GptState:
+        return GptState(self.past.join(other.past), self.watch or other.watch)
+
+
+class Gpt(LanguageModel[GptState]):
+    """One Stack that looks back."""
+
+    def __init__(self, config: GptConfig) -> None:
+        super().__init__(config.start, config.end)
+        self.config = config
+        table = word_table(config.vocabulary, config.width)
+        position = input_position(config.position, config.width)
+        self.embedding = Embedding(table, position=position, dropout=config.dropout)
+        self.decoder = Stack(config, config.num_layers)
+        self.head = OutputHead(table if config.tied else word_table(*table.shape), bias=False)
+        self.watched = f"decoder.{config.num_layers - 1}.self"
+
+    def nothing_yet(self, rows: int, *, watch: bool = False) -> GptState:
+        return GptState(self.decoder.nothing_yet(rows), watch)
+
+    def advance(self, tokens: Tensor, state: GptState, site: Site = Site()) -> tuple[Tensor, GptState]:
+        num_keys = state.past.num_keys + tokens.shape[1]
+        positions, _ = steps(tokens.shape[1], num_keys, state.past.starts, tokens.device)
+        mask = Mask.causal()
+        if state.segments is not None:
+            mask, positions = mask & Mask.segments(state.segments), _since_their_first(state.segments)
+        x = self.embedding(tokens, positions, None, site / "text")
+        stacked = self.decoder(x, mask=mask, past=state.past, site=site / "decoder")
+        return stacked.x, replace(state, past=stacked.past)
+
+    def read(self, prefix: Padded, state: GptState) -> GptState:
+        tokens, starts = moved_right(prefix)
+        return self.advance(tokens[:, :-1], replace(state, past=replace(state.past, starts=starts)))[1]
+
+
+def _since_their_first(segments: Tensor) -> Tensor:
+    """The position of each token in its own document: (N, T), counted from 0."""
+    first = segments.new_zeros(segments.shape)
+    changes = segments[:, 1:] != segments[:, :-1]
+    index = steps(segments.shape[1], segments.shape[1], None, segments.device)[0]
+    first[:, 1:] = changes * index[:, 1:]
+    return index - first.cummax(1).values

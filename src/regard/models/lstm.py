@@ -1,0 +1,60 @@
+"""The recurrent language model [Mikolov+ 2010; Zaremba+ 2014]: its state is carried from text to text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.site import Site
+from regard.models.config import RecurrentTextConfig
+from regard.models.writer import LanguageModel
+from regard.nn.embed import Embedding, OutputHead, word_table
+from regard.nn.recurrent import RecurrentLayers
+from regard.shapes import Padded
+
+
+@dataclass(frozen=True, eq=False)
+class RecurrentTextState:
+    """Of N rows: each layer's vectors."""
+
+    hidden: Tensor  # (N, layers, 1, vectors, width)
+    watch: bool = False
+
+    def select(self, index: Tensor) -> RecurrentTextState:
+        return replace(self, hidden=self.hidden[index])
+
+    def join(self, other: RecurrentTextState) -> RecurrentTextState:
+        return replace(self, hidden=torch.cat((self.hidden, other.hidden)))
+
+
+class RecurrentText(LanguageModel[RecurrentTextState]):
+    """Recurrent layers between two word tables, which may be one [Press+ 2017]."""
+
+    def __init__(self, config: RecurrentTextConfig) -> None:
+        super().__init__(config.start, config.end)
+        self.config = config
+        table = word_table(config.vocabulary, config.embedding)
+        self.embedding = Embedding(table, dropout=config.dropout)
+        self.layers = RecurrentLayers(config.layers)
+        narrower = config.width != config.embedding
+        self.readout = nn.Linear(config.width, config.embedding) if narrower else nn.Identity()
+        self.head = OutputHead(table if config.tied else word_table(*table.shape), bias=True)
+        self.watched = None
+
+    def nothing_yet(self, rows: int, *, watch: bool = False) -> RecurrentTextState:
+        return RecurrentTextState(self.head.table.new_zeros(self.layers.state_shape(rows)), watch)
+
+    def advance(
+        self, tokens: Tensor, state: RecurrentTextState, site: Site = Site()
+    ) -> tuple[Tensor, RecurrentTextState]:
+        read = self.layers(self.embedding(tokens, site=site / "text"), state.hidden, site=site / "decoder")
+        x = (site / "readout").dropout(read.x, self.config.dropout)
+        return self.readout(x), replace(state, hidden=read.state)
+
+    def read(self, prefix: Padded, state: RecurrentTextState) -> RecurrentTextState:
+        words, lengths = self.embedding(prefix.tokens[:, :-1]), prefix.lengths - 1
+        read = self.layers(words, state.hidden, lengths.clamp(min=1))
+        nothing = (lengths == 0)[:, None, None, None, None]
+        return replace(state, hidden=torch.where(nothing, state.hidden, read.state))

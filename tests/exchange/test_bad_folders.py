@@ -1,0 +1,131 @@
+"""Folders that are wrong, by accident or on purpose: every problem told, nothing run, little time and memory."""
+
+import json
+import pickle
+import shutil
+import struct
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from regard.errors import UserError
+from regard.exchange.huggingface import read_folder, write_folder
+from regard.models.build import build
+from regard.models.config import llama
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sound")
+    model = build(replace(llama(), vocabulary=11, width=8, hidden=12, num_heads=2, num_kv_heads=1, num_layers=1))
+    write_folder(folder, model, "llama")
+    return folder
+
+
+def settings(folder: Path, **changed: Any) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changed}))
+
+
+def weights(folder: Path, change: Callable[[dict[str, torch.Tensor]], Any]) -> None:
+    path = folder / "model.safetensors"
+    tensors = {name: tensor.clone() for name, tensor in load_file(path).items()}
+    change(tensors)
+    save_file(tensors, path)
+
+
+def in_shards(folder: Path, second: str) -> None:
+    """Two files by an index, of which the second goes by another name."""
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    names = sorted(tensors)
+    save_file({name: tensors[name] for name in names[:3]}, folder / "a.safetensors")
+    save_file({name: tensors[name] for name in names[3:]}, folder / "b.safetensors")
+    index = {name: "a.safetensors" if name in names[:3] else second for name in names}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": index}))
+
+
+class Bomb:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (Path("bomb-went-off"),)
+
+
+def as_pickle(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    (folder / "pytorch_model.bin").write_bytes(pickle.dumps(Bomb()))
+
+
+def pickle_under_a_good_name(folder: Path) -> None:
+    (folder / "model.safetensors").write_bytes(pickle.dumps(Bomb()))
+
+
+def huge_header(folder: Path) -> None:
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", 1 << 62) + b"{}")
+
+
+def truncated(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-40])
+
+
+def with_nan(tensors: dict[str, torch.Tensor]) -> None:
+    tensors["model.norm.weight"][0] = torch.nan
+    tensors["model.layers.0.mlp.up_proj.weight"][0] = torch.inf
+
+
+def misfit(tensors: dict[str, torch.Tensor]) -> None:
+    tensors["model.norm.weight"] = torch.ones(9)
+    del tensors["model.layers.0.mlp.up_proj.weight"]
+    tensors["model.layers.7.mlp.up_proj.weight"] = torch.ones(2, 2)
+
+
+def as_integers(tensors: dict[str, torch.Tensor]) -> None:
+    tensors["model.norm.weight"] = torch.ones(8, dtype=torch.int64)
+
+
+BAD: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "no config": (lambda f: (f / "config.json").unlink(), "config.json: is missing"),
+    "config that is no JSON": (lambda f: (f / "config.json").write_text("{"), "config.json: cannot be read"),
+    "config that is a list": (lambda f: (f / "config.json").write_text("[]"), "no page of settings"),
+    "unknown kind": (lambda f: settings(f, model_type="mamba"), "model_type 'mamba'; Regard reads gpt2, llama"),
+    "code by name": (lambda f: settings(f, auto_map={"AutoModel": "modeling.Evil"}), "auto_map names code to run"),
+    "a lying size": (lambda f: settings(f, hidden_size=1 << 20, vocab_size=1 << 30), "the weights do not fit"),
+    "no numbers": (lambda f: settings(f, hidden_size="8", vocab_size=None), "vocab_size is missing.*hidden_size is"),
+    "missing shard": (lambda f: in_shards(f, "c.safetensors"), "lacks c.safetensors"),
+    "shard outside": (lambda f: in_shards(f, "../b.safetensors"), "outside the folder .*do not trust"),
+    "shard by its place": (lambda f: in_shards(f, "/etc/passwd"), "outside the folder"),
+    "pickle": (as_pickle, "is a pickle, which can run any code.*save_pretrained"),
+    "pickle inside": (pickle_under_a_good_name, "model.safetensors cannot be read"),
+    "huge header": (huge_header, "model.safetensors cannot be read"),
+    "cut short": (truncated, "model.safetensors cannot be read"),
+    "not finite": (lambda f: weights(f, with_nan), "(?s)norm.*not finite.*up_proj.*not finite"),
+    "misfit": (
+        lambda f: weights(f, misfit),
+        "(?s)0.mlp.up_proj.weight is missing, expected is 12x8.*7.*is 2x2, expected is nothing.*norm.weight is 9",
+    ),
+    "integers": (lambda f: weights(f, as_integers), "model.norm.weight is of I64"),
+}  # fmt: skip
+
+
+def test_what_is_sound_is_read_in_one_file_or_in_shards(sound: Path, tmp_path: Path) -> None:
+    shutil.copytree(sound, tmp_path / "shards")
+    in_shards(tmp_path / "shards", "b.safetensors")
+    one, two = (read_folder(folder).model for folder in (sound, tmp_path / "shards"))
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_folder_is_refused_in_words(name: str, sound: Path, tmp_path: Path, monkeypatch: Any) -> None:
+    spoil, message = BAD[name]
+    folder = tmp_path / "folder"
+    shutil.copytree(sound, folder)
+    spoil(folder)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=message):
+        read_folder(folder)
+    assert not (tmp_path / "bomb-went-off").exists()
