@@ -194,11 +194,12 @@ class _Builder:
     def section(self, schemas: list[Any], node: MappingNode, path: str, where: str, default: Any) -> Any:
         pairs = self.pairs(node, path)
         schema = schemas[0]
-        kinds = {kind: schema for schema in schemas for kind in _choices(_hints(schema).get("kind"))}
-        if len(schemas) > 1 and kinds and "kind" in pairs:
-            key, kind = pairs["kind"]
+        names = "kind" if path else "task"  # the key that tells which section it is
+        kinds = {kind: schema for schema in schemas for kind in _choices(_hints(schema).get(names))}
+        if len(schemas) > 1 and kinds and names in pairs:
+            key, kind = pairs[names]
             if not isinstance(kind, ScalarNode) or kind.value not in kinds:
-                return self.build(Literal.__getitem__(tuple(kinds)), kind, _join(path, "kind"), _where(key))
+                return self.build(Literal.__getitem__(tuple(kinds)), kind, _join(path, names), _where(key))
             schema = kinds[kind.value]
         known = _settings(schema)
         values = {name: _default(field) for name, field in known.items()}

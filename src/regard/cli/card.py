@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 
 from regard import __version__
-from regard.data.config import PairsConfig
+from regard.data.config import PairsConfig, TextConfig
 from regard.look.curve import curve
 from regard.progress import duration
 from regard.recipe import dump
 from regard.train.checkpoint import TrainState
-from regard.train.config import Recipe
+from regard.train.config import AnyRecipe
 from regard.train.plan import Plan
 
 
@@ -25,12 +25,14 @@ def _entries(folder: Path) -> list[dict[str, float]]:
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text("utf-8").splitlines()]
 
 
-def _told(corpus: PairsConfig) -> str:
+def _told(corpus: PairsConfig | TextConfig) -> str:
+    if isinstance(corpus, TextConfig):
+        return corpus.file or str(corpus.corpus)
     made = " (synthetic)" if str(corpus.corpus).startswith(("daily/", "copy/")) else ""
     return f"{corpus.source or corpus.pairs or corpus.corpus}{made}" + (f" → {corpus.target}" if corpus.target else "")
 
 
-def card(recipe: Recipe, plan: Plan, state: TrainState, folder: Path) -> str:
+def card(recipe: AnyRecipe, plan: Plan, state: TrainState, folder: Path) -> str:
     """Markdown."""
     best: dict[str, float] = next((entry for entry in _entries(folder) if state.best in entry.values()), {})
     scores = "\n".join(

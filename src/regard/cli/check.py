@@ -144,12 +144,12 @@ def check(asked: Asked, as_json: bool) -> None:
     trained, valid = asked.corpora()
     counts = [sum(report.read(config, True) for config in trained), sum(report.read(c, False) for c in valid)]
     for config in valid[:1]:
-        if not report.fatal and exchanged(asked.recipe()[0].data):
+        if not report.fatal and exchanged(asked.translation().data):
             report.add("source and target seem to have changed places", str(config.source or config.pairs), 1)
     told: dict[str, str] = {"pairs": f"{counts[0]:,} to train on, {counts[1]:,} to validate on"}
     if not report.fatal:
         with tempfile.TemporaryDirectory() as folder:
-            told |= _sizes(asked.recipe()[0], Path(folder), report)
+            told |= _sizes(asked.translation(), Path(folder), report)
     if as_json:
         print(json.dumps({**told, "problems": report.problems}, ensure_ascii=False))
     else:

@@ -16,7 +16,7 @@ from regard.data.text import Pair, count_lines, pairs
 from regard.errors import UserError
 from regard.progress import Progress
 from regard.tasks.prepare import WHILE
-from regard.train.config import Recipe
+from regard.train.config import AnyRecipe, Recipe, read_recipe
 
 LOOKED_AT = 20_000  # pairs, evenly over all
 HELD_OUT, HELD_TOKENS = 1_000, 20_000  # pairs to validate on at most, and their target tokens
@@ -102,18 +102,25 @@ class Asked:
     def corpora(self) -> tuple[Sequence[PairsConfig], Sequence[PairsConfig]]:
         """To train on, and to validate on."""
         if self.path is not None:
-            data = self.recipe()[0].data
+            data = self.translation().data
             return data.train, data.valid
         train = [PairsConfig(source=str(self.source), target=str(self.target))]
         if self.valid_source is None:
             return train, []
         return train, [PairsConfig(source=str(self.valid_source), target=str(self.valid_target))]
 
-    def recipe(self) -> tuple[Recipe, list[str]]:
+    def translation(self) -> Recipe:
+        """The recipe, which has to be one for pairs."""
+        recipe, _ = self.recipe()
+        if not isinstance(recipe, Recipe):
+            raise UserError(f"{self.path}: is a recipe for {recipe.task}; check looks at pairs only")
+        return recipe
+
+    def recipe(self) -> tuple[AnyRecipe, list[str]]:
         """The recipe, and what was decided in it and why."""
         if self.path is not None:
             budget = [] if self.minutes is None else [f"train.minutes={self.minutes}", "train.steps=null"]
-            return recipes.read(Recipe, self.path, [*self.settings, *budget]), []
+            return read_recipe(self.path, [*self.settings, *budget]), []
         (train,), valid = self.corpora()
         chosen, told = starter(train, valid[0] if valid else None, self.minutes)
         return recipes.parse(Recipe, json.dumps(chosen), "the command line", self.settings), told

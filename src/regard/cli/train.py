@@ -21,12 +21,16 @@ from regard.engine.torch import TorchEngine
 from regard.errors import UserError
 from regard.files import write
 from regard.models.build import build
+from regard.models.config import RecurrentTextConfig
 from regard.models.seq2seq import Seq2seq
 from regard.progress import duration
+from regard.tasks import texts
 from regard.tasks.folder import load_model, load_tokenizers, save_model, save_tokenizers
+from regard.tasks.language import LanguageModelling
 from regard.tasks.prepare import Left, exchanged, held_out, store_for, tokenizers_for
 from regard.tasks.translation import Translation
-from regard.train.config import Recipe
+from regard.train.checkpoint import Weights
+from regard.train.config import AnyRecipe, Recipe, TextRecipe, read_recipe
 from regard.train.loop import InterruptedTrainingError, Trainer
 from regard.train.plan import Plan, make_plan
 
@@ -48,7 +52,7 @@ def run(
 
 
 def launch(
-    recipe: Recipe, out: Path, threads: int | None, start: Path | None, goes_on: bool, tensorboard: bool
+    recipe: AnyRecipe, out: Path, threads: int | None, start: Path | None, goes_on: bool, tensorboard: bool
 ) -> None:
     """Train in a folder that no other run is in."""
     if threads is not None:
@@ -65,15 +69,20 @@ def launch(
             sys.exit(stopped.exit_code)
 
 
-def train(recipe: Recipe, out: Path, start: Path | None = None, tensorboard: bool = False) -> None:
+def train(recipe: AnyRecipe, out: Path, start: Path | None = None, tensorboard: bool = False) -> None:
     """From the recipe, and the weights of another model if given, to a finished folder; takes up what is there."""
     report = _tensorboard(out) if tensorboard else None
-    task, left = task_for(recipe, out)
-    if recipe.data.valid and exchanged(recipe.data):
-        say("validation pairs: source and target seem to have changed places; stop and look, or the score will mislead")
-    padding = " and ".join(f"{share:.1%}" for share in task.padding(recipe.train.seed))
-    out_of = f"{left}; " if left else ""
-    say(f"training on {len(task.store):,} pairs; {out_of}padding: {padding} of the batches")
+    task: Translation | LanguageModelling
+    if isinstance(recipe, TextRecipe):
+        task = language_for(recipe, out)
+        say(f"training on {len(task.ids):,} tokens, {task.rows} texts of {task.context} at once")
+    else:
+        task, left = task_for(recipe, out)
+        if recipe.data.valid and exchanged(recipe.data):
+            say("validation pairs: source and target seem to have changed places; the score would mislead, so look")
+        padding = " and ".join(f"{share:.1%}" for share in task.padding(recipe.train.seed))
+        out_of = f"{left}; " if left else ""
+        say(f"training on {len(task.store):,} pairs; {out_of}padding: {padding} of the batches")
     trainer = trainer_for(recipe, out, task, start, report)
     plan = _stored_plan(out) or plan_for(trainer)
     plan.save(out / "plan.json")
@@ -107,11 +116,30 @@ def task_for(recipe: Recipe, out: Path) -> tuple[Translation, Left | None]:
     return task, left
 
 
+def language_for(recipe: TextRecipe, out: Path) -> LanguageModelling:
+    """The text to train on, and what is held out of it."""
+    tokenizer = texts.tokenizer_for(recipe.data, out)
+    return LanguageModelling(
+        tokenizer,
+        texts.ids_for(recipe.data, tokenizer, out),
+        texts.held_out(recipe.data, tokenizer),
+        context=recipe.data.context,
+        batch_tokens=recipe.train.batch_tokens,
+        apart=recipe.data.apart,
+        carry=isinstance(recipe.model, RecurrentTextConfig),
+    )
+
+
 def trainer_for(
-    recipe: Recipe, out: Path, task: Translation, start: Path | None = None, report: Told | None = None
+    recipe: AnyRecipe,
+    out: Path,
+    task: Translation | LanguageModelling,
+    start: Path | None = None,
+    report: Told | None = None,
 ) -> Trainer:
     """A new model, or one with the weights of another, and what trains it."""
-    model = build(recipe.model.sized(*task.tokenizers.sizes), recipe.train.seed)
+    model = build(recipe.model.sized(*task.sizes), recipe.train.seed)
+    longest = recipe.data.context if isinstance(recipe, TextRecipe) else recipe.data.max_length
     if start is not None:
         _take_weights(start, model)
     return Trainer(
@@ -120,7 +148,7 @@ def trainer_for(
         recipe.train,
         out,
         engine=lambda model: TorchEngine(model),  # type: ignore[arg-type]
-        keep_best=lambda model, metrics: save_model(out, model, recipe.search, recipe.data.max_length, metrics),
+        keep_best=lambda model, metrics: save_model(out, model, recipe.task, recipe.search, longest, metrics),
         report=report,
     )
 
@@ -128,12 +156,12 @@ def trainer_for(
 def plan_for(trainer: Trainer) -> Plan:
     say("trying the largest batch; timing a few steps and an evaluation")
     probe = copy.deepcopy(trainer.weights.model)
-    optimizer = trainer.optimizer_of(probe)
+    weights = Weights(probe, trainer.optimizer_of(probe), None)
     return make_plan(
         trainer.task,
         probe,
         trainer.config,
-        lambda step: trainer.update(probe, optimizer, step, None),
+        lambda step: trainer.update(weights, step, None),
         lambda: trainer.task.rehearse(probe, trainer.engine(probe)),
     )
 
@@ -181,10 +209,10 @@ def _take_weights(start: Path, model: Seq2seq[Any]) -> None:
     model.load_state_dict(dict(given.named_parameters()), strict=False)
 
 
-def _same_recipe(out: Path, recipe: Recipe, goes_on: bool) -> None:
+def _same_recipe(out: Path, recipe: AnyRecipe, goes_on: bool) -> None:
     """Store the recipe, or compare it with the one whose run is in the folder."""
     stored = out / "recipe.yaml"
-    changed = recipes.differences(recipes.read(Recipe, stored), recipe) if stored.exists() else []
+    changed = recipes.differences(read_recipe(stored), recipe) if stored.exists() else []
     told = "\n  ".join(changed)
     if changed and (out / "plan.json").exists() and not goes_on:
         raise UserError(

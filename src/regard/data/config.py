@@ -83,3 +83,42 @@ class DataConfig:
             raise UserError("hold_out is for one direction; give valid, with the same tags as train")
         if self.max_length < 1:
             raise UserError(f"max_length {self.max_length} leaves no pair; use 1 or more, say 256")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextConfig:
+    """Where running text comes from."""
+
+    file: str | None = None
+    """Plain or .gz."""
+    corpus: str | None = None
+    """A corpus kept below REGARD_DATA: wikitext2/train, tinyshakespeare/all and so on."""
+
+    def __post_init__(self) -> None:
+        if (self.file is None) == (self.corpus is None):
+            raise UserError(f"text from file {self.file} and corpus {self.corpus}; give one of the two")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextDataConfig:
+    """What a language model learns from and is checked on."""
+
+    train: tuple[TextConfig, ...]
+    valid: tuple[TextConfig, ...] = ()
+    hold_out: float = 0.0
+    """Share of the characters to validate on instead: the last of them."""
+    documents: Literal["file", "paragraph", "line"] = "file"
+    """What is a text of its own, with an end mark after it."""
+    tokenizer: TokenizerConfig = TokenizerConfig()
+    context: int = 256
+    """Tokens that are learned from at once."""
+    apart: bool = False
+    """Whether a document that shares its place with others sees itself alone."""
+
+    def __post_init__(self) -> None:
+        if not self.train:
+            raise UserError("train names no text; give a file")
+        if not 0 <= self.hold_out <= 0.5 or (self.hold_out and self.valid):
+            raise UserError(f"hold_out {self.hold_out:g}; give a share up to 0.5, or valid, not both")
+        if self.context < 1:
+            raise UserError(f"context {self.context} shows nothing; use 1 or more, say 256")

@@ -69,6 +69,11 @@ class Store:
     def __len__(self) -> int:
         return len(self.lengths[0])
 
+    @property
+    def stream(self) -> NDArray[np.unsignedinteger]:
+        """All sources, one after the other."""
+        return self._tokens[0]
+
     def pair(self, i: int) -> tuple[NDArray[np.unsignedinteger], NDArray[np.unsignedinteger]]:
         """Source and target ids of row i, as read-only views."""
         if not 0 <= i < len(self):

@@ -64,7 +64,7 @@ def pairs(config: PairsConfig) -> Iterator[Pair]:
     config = located(config)
     both: Iterable[tuple[str, str]]
     if config.corpus in LISTS or config.pairs is not None:
-        path = Path(config.pairs) if config.pairs else _kept(LISTS[config.corpus or ""])
+        path = Path(config.pairs) if config.pairs else kept(LISTS[config.corpus or ""])
         read = _object if path.name.removesuffix(".gz").endswith(".jsonl") else _columns
         both = (read(line, path, number) for number, line in enumerate(lines(path, strict=True), 1))
     elif config.corpus is not None:
@@ -113,11 +113,11 @@ def named(name: str, source: str, target: str, split: str) -> PairsConfig:
         raise UserError(f"no corpus is called {name!r}; did you mean {near[0]}? Known: {', '.join(known)}")
     if split not in SPLITS:
         raise UserError(f"{name} has no split {split!r}; use {', '.join(SPLITS)}")
-    ours, theirs = (_kept(CORPORA[name].format(split=SPLITS[split], language=each)) for each in (source, target))
+    ours, theirs = (kept(CORPORA[name].format(split=SPLITS[split], language=each)) for each in (source, target))
     return PairsConfig(source=str(ours), target=str(theirs))
 
 
-def _kept(name: str) -> Path:
+def kept(name: str) -> Path:
     """A file below the folder REGARD_DATA."""
     home, folder = os.environ.get(HOME), name.split("/")[0]
     if not home:

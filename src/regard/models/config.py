@@ -166,6 +166,10 @@ class TextConfig:
     end: int = field(default=2, metadata=DERIVED)
     """The token that ends every text."""
 
+    def sized(self, vocabulary: int) -> Self:
+        """The same, for so many words."""
+        return replace(self, vocabulary=vocabulary)
+
     def __post_init__(self) -> None:
         check_rates(dropout=self.dropout)
         for name in ("start", "end"):

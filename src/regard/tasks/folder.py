@@ -14,7 +14,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from regard.data.tokenizer import Tokenizer
-from regard.decode.config import Beam
+from regard.decode.config import Beam, Search
 from regard.errors import UserError
 from regard.files import write
 from regard.models.build import MODELS
@@ -45,12 +45,14 @@ def load_tokenizers(folder: Path) -> Tokenizers:
     )
 
 
-def save_model(folder: Path, model: nn.Module, search: Beam, max_length: int, metrics: dict[str, float]) -> None:
+def save_model(
+    folder: Path, model: nn.Module, task: str, search: Search, max_length: int, metrics: dict[str, float]
+) -> None:
     """Weights and settings; each file is replaced in one instant."""
     described = {
         "format": FORMAT,
         "version": VERSION,
-        "task": "translation",
+        "task": task,
         "model": asdict(model.config),  # type: ignore[call-overload]
         "search": asdict(search),
         "max_length": max_length,

@@ -20,7 +20,8 @@ class Loss:
 
     total: Tensor
     weight: float
-    carry: Any = None
+    carry: Tensor | None = None
+    """What a model that reads on remembers, to be given with the next batch."""
 
 
 class Shape(NamedTuple):
@@ -61,7 +62,7 @@ class Task(Protocol):
         """How large a batch is."""
         ...
 
-    def loss(self, model: nn.Module, batch: Any, carry: Any, key: Key | None) -> Loss:
+    def loss(self, model: nn.Module, batch: Any, carry: Tensor | None, key: Key | None) -> Loss:
         """What is minimised; with a key, dropout is on."""
         ...
 

@@ -83,6 +83,7 @@ class Translation:
         self.tokenizers, self.store, self.held = tokenizers, store, held
         self.batch_tokens, self.search, self.smoothing, self.metric = batch_tokens, search, smoothing, metric
         self.source_lengths, self.target_lengths = store.lengths
+        self.sizes = tokenizers.sizes
 
     @property
     def primary(self) -> tuple[str, Direction]:

@@ -42,17 +42,21 @@ class TrainState:
 
 @dataclass(eq=False)
 class Weights:
-    """What changes while training: the model, its optimizer, and the average of its weights if one is kept."""
+    """What changes while training: the model, its optimizer, the average of its weights if one is kept, and what a
+    recurrent model of running text remembers of it."""
 
     model: nn.Module
     optimizer: torch.optim.Optimizer
     average: nn.Module | None
+    carry: Tensor | None = None
 
     def save(self, folder: Path, state: TrainState, keep: int) -> None:
         """Into folder/step-N, whole or not at all; older ones go only afterwards."""
         groups = {"model": dict[str, Tensor](self.model.named_parameters()), "optimizer": dict(self._moments())}
         if self.average is not None:
             groups["average"] = dict(self.average.named_parameters())
+        if self.carry is not None:
+            groups["carry"] = {"carry": self.carry}
         folder.mkdir(parents=True, exist_ok=True)
         check_space(folder, int(1.2 * sum(t.nbytes for group in groups.values() for t in group.values())))
         contents: dict[str, Callable[[Path], None] | bytes] = {
@@ -72,6 +76,8 @@ class Weights:
         _fill(dict(self.model.named_parameters()), checkpoint / "model.safetensors")
         if self.average is not None:
             _fill(dict(self.average.named_parameters()), checkpoint / "average.safetensors")
+        if (carried := checkpoint / "carry.safetensors").exists():
+            self.carry = load_file(carried)["carry"]
         state = TrainState(**json.loads((checkpoint / "state.json").read_bytes()))
         for parameter in self.model.parameters():  # the moments' places, which the first step would make
             self.optimizer.state[parameter] = {

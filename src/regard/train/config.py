@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import cos, pi
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal, cast
 
-from regard.data.config import DataConfig
-from regard.decode.config import Beam
+from regard import recipe as recipes
+from regard.attention.config import PositionConfig
+from regard.data.config import DataConfig, TextDataConfig
+from regard.decode.config import Beam, Sample
 from regard.errors import UserError
-from regard.models.config import RecurrentConfig, TransformerConfig, transformer_tiny
+from regard.models.config import GptConfig, RecurrentConfig, RecurrentTextConfig, TransformerConfig, transformer_tiny
 from regard.nn.config import check_rates
 
 # From the update (counted from 1), the updates of warm-up, and all updates, to a share of the peak.
@@ -81,11 +84,50 @@ class TrainConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
+class TextTrainConfig(TrainConfig):
+    """The same for models of text alone, which are judged by their loss."""
+
+    label_smoothing: float = 0.0
+    metric: str = "loss"
+    betas: tuple[float, float] = (0.9, 0.99)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaseRecipe:
     """One run: what is trained on what, and how. The whole of it is stored with the model."""
 
     version: int = 1
     """Of recipes; this is 1."""
+
+    def __post_init__(self) -> None:
+        if self.version != 1:
+            raise UserError(f"a recipe of version {self.version}; this Regard reads 1, so use the one that wrote it")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextRecipe(BaseRecipe):
+    """A language model."""
+
+    task: Literal["language"] = "language"
+    data: TextDataConfig
+    model: GptConfig | RecurrentTextConfig = GptConfig(
+        width=192, hidden=512, num_heads=4, norm="rms", placement="pre", activation="swiglu", bias=False,
+        position=PositionConfig(kind="rotary", layout="halves"), dropout=0.1,
+    )  # fmt: skip
+    train: TextTrainConfig
+    search: Sample = Sample()
+    """How texts are gone on with."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.data.apart and isinstance(self.model, RecurrentTextConfig):
+            raise UserError("data.apart is a mask of attention; a recurrent model reads one stream, so drop it")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe(BaseRecipe):
+    """A translator."""
+
     task: Literal["translation"] = "translation"
     data: DataConfig
     model: TransformerConfig | RecurrentConfig = replace(transformer_tiny(), tied="all", dropout=0.15)
@@ -94,9 +136,17 @@ class Recipe:
     """How outputs are found, in validation and afterwards."""
 
     def __post_init__(self) -> None:
-        if self.version != 1:
-            raise UserError(f"a recipe of version {self.version}; this Regard reads 1, so use the one that wrote it")
+        super().__post_init__()
         if self.train.average >= 2 and not (self.data.valid or self.data.hold_out):
             raise UserError("train.average of checkpoints needs data.valid, to see whether the mean is better")
         if self.model.tied == "all" and self.data.target_tokenizer is not None:
             raise UserError("model.tied: all needs one vocabulary; drop data.target_tokenizer, or set tied: output")
+
+
+AnyRecipe = Recipe | TextRecipe
+
+
+def read_recipe(path: Path, overrides: Sequence[str] = ()) -> AnyRecipe:
+    """Of whichever task the file names, translation if it names none."""
+    found: AnyRecipe = recipes.read(cast(Any, AnyRecipe), path, overrides)
+    return found

@@ -84,7 +84,7 @@ class Trainer:
             bar.update(self.state.step)
             while self.state.step < plan.steps and not self._out_of_patience():
                 began = time.perf_counter()
-                loss = self.update(self.weights.model, self.weights.optimizer, self.state.step, plan)
+                loss = self.update(self.weights, self.state.step, plan)
                 self._follow()
                 spent = time.perf_counter() - began
                 cost = sum(plan.cost(self.task.shape(name)) for name in self._names(self.state.step))
@@ -105,16 +105,16 @@ class Trainer:
                 bar.line(f"mean of the last {len(last)} checkpoints: {self._evaluate(mean, {'averaged': len(last)})}")
         return self.state
 
-    def update(
-        self, model: nn.Module, optimizer: torch.optim.Optimizer, step: int, plan: Plan | None
-    ) -> tuple[float, int]:
+    def update(self, weights: Weights, step: int, plan: Plan | None) -> tuple[float, int]:
         """One step of the optimizer; the mean loss per token before it, and how many tokens that was."""
+        model, optimizer = weights.model, weights.optimizer
         optimizer.zero_grad()
         total, weight = 0.0, 0.0
         for part, name in enumerate(self._names(step)):
             key = Key(self.config.seed, ("step", step, part))
-            loss = self.task.loss(model, self.task.load(name), None, key)
+            loss = self.task.loss(model, self.task.load(name), weights.carry, key)
             loss.total.backward()
+            weights.carry = loss.carry
             if not math.isfinite(value := float(loss.total.detach())):
                 raise UserError(
                     f"the loss of step {step + 1} is {value} ({self.task.describe(name)}); "

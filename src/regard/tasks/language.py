@@ -1,0 +1,158 @@
+"""Language modelling: from running text to a model that goes on with it."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.attention.site import Site
+from regard.data.tokenizer import Tokenizer
+from regard.engine.torch import Engine
+from regard.rng import Key
+from regard.tasks.task import Direction, Loss, Shape
+
+Ids = NDArray[Any]
+IGNORED = -100  # a target that costs nothing
+ONWARD = 1024  # tokens that a carried state reads at once
+REHEARSED = 20  # windows by which an evaluation is timed
+
+
+@dataclass(frozen=True, eq=False)
+class Text:
+    """A text held out: ids, led by an end mark, and how many characters and words it has, line ends being words."""
+
+    ids: Ids
+    characters: int
+    words: int
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """A batch: tokens (B, T + 1), of which each but the first is to be told from those before."""
+
+    tokens: Tensor
+    first: bool
+    """Whether nothing precedes it."""
+
+
+class LanguageModelling:
+    """A Task over one long row of ids, in which an end mark follows every document."""
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        ids: Ids,
+        held: Text | None,
+        *,
+        context: int,
+        batch_tokens: int,
+        apart: bool,
+        carry: bool,
+    ) -> None:
+        self.tokenizer, self.ids, self.held = tokenizer, ids, held
+        self.context, self.apart, self.carry = context, apart, carry
+        self.rows, self.sizes = max(1, batch_tokens // context), (tokenizer.vocabulary,)
+
+    @property
+    def primary(self) -> tuple[str, Direction]:
+        return ("loss" if self.held else "train_loss"), "lower"
+
+    def batches(self, seed: int, epoch: int) -> list[Ids]:
+        """Where the windows of each batch begin: all over the text, from another place in each epoch; or, where a state
+        is carried on, in as many streams as rows, side by side."""
+        draw = Key(seed, ("windows", epoch)).generator()
+        if self.carry:
+            length = (len(self.ids) - 1) // self.rows
+            firsts = np.arange(self.rows) * length
+            return [firsts + at for at in range(0, length - self.context + 1, self.context)]
+        phase = int(draw.integers(min(self.context, len(self.ids) - self.context)))
+        starts = np.arange(phase, len(self.ids) - self.context, self.context)
+        count = max(1, (len(self.ids) // self.context - 1) // self.rows)  # the same in every epoch
+        order = draw.permutation(len(starts))
+        return [starts[order[(np.arange(self.rows) + i * self.rows) % len(order)]] for i in range(count)]
+
+    def largest(self) -> Ids:
+        return self.batches(0, 0)[0]
+
+    def shape(self, name: Ids) -> Shape:
+        return Shape(len(name), 0, self.context, 0, len(name) * self.context)
+
+    def describe(self, name: Ids) -> str:
+        return f"tokens from {', '.join(map(str, name[:5].tolist()))} on"
+
+    def load(self, name: Ids) -> Window:
+        index = name[:, None] + np.arange(self.context + 1)
+        return Window(torch.from_numpy(self.ids[index].astype(np.int64)), int(name[0]) == 0)
+
+    def loss(self, model: nn.Module, batch: Window, carry: Tensor | None, key: Key | None) -> Loss:
+        inputs, wanted = batch.tokens[:, :-1], batch.tokens[:, 1:]
+        state = model.nothing_yet(len(inputs))  # type: ignore[operator]
+        if carry is not None and not batch.first:
+            state = replace(state, hidden=carry)
+        if self.apart:
+            state = replace(state, segments=_documents(inputs, self.tokenizer.end))
+        x, state = model.advance(inputs, state, Site(key=key))  # type: ignore[operator]
+        total = F.cross_entropy(model.head(x).flatten(0, 1), wanted.flatten(), reduction="sum")  # type: ignore[operator]
+        return Loss(total, float(wanted.numel()), state.hidden.detach() if self.carry else None)
+
+    @torch.no_grad()
+    def evaluate(self, model: nn.Module, engine: Engine) -> dict[str, float]:
+        if self.held is None:
+            return {}
+        lost = self.nats(model, self.held.ids)
+        found = {"loss": lost / (len(self.held.ids) - 1), "per_character": lost / self.held.characters}
+        return {**found, "word_perplexity": math.exp(min(lost / self.held.words, 50.0))}
+
+    @torch.no_grad()
+    def rehearse(self, model: nn.Module, engine: Engine) -> float:
+        if self.held is None:
+            return 0.0
+        some = self.held.ids[: REHEARSED * self.context]
+        began = time.perf_counter()
+        self.nats(model, some)
+        return (time.perf_counter() - began) * len(self.held.ids) / len(some)
+
+    def nats(self, model: nn.Module, ids: Ids) -> float:
+        """Lost on all ids but the first: each is told from half a context before it at least, or, where a state is
+        carried on, from all."""
+        return _carried(model, ids) if self.carry else self._windowed(model, ids)
+
+    def _windowed(self, model: Any, ids: Ids) -> float:
+        context, lost = self.context, 0.0
+        half = max(1, context // 2)
+        firsts = np.arange(0, max(1, len(ids) - 1 - context + half), half)
+        for at in range(0, len(firsts), self.rows):
+            starts = firsts[at : at + self.rows, None]
+            index = starts + np.arange(context + 1)
+            tokens = torch.from_numpy(ids[index.clip(max=len(ids) - 1)].astype(np.int64))
+            wanted = tokens[:, 1:].clone()
+            old = (np.arange(context) < context - half) & (starts > 0)  # told by the window before
+            wanted[torch.from_numpy(old | (index[:, 1:] >= len(ids)))] = IGNORED
+            state = model.nothing_yet(len(tokens))
+            if self.apart:
+                state = replace(state, segments=_documents(tokens[:, :-1], self.tokenizer.end))
+            logits = model.head(model.advance(tokens[:, :-1], state)[0]).flatten(0, 1)
+            lost += float(F.cross_entropy(logits, wanted.flatten(), ignore_index=IGNORED, reduction="sum"))
+        return lost
+
+
+def _carried(model: Any, ids: Ids) -> float:
+    state, lost = model.nothing_yet(1), 0.0
+    for at in range(0, len(ids) - 1, ONWARD):
+        tokens = torch.from_numpy(ids[None, at : at + ONWARD + 1].astype(np.int64))
+        x, state = model.advance(tokens[:, :-1], state)
+        lost += float(F.cross_entropy(model.head(x)[0], tokens[0, 1:], reduction="sum"))
+    return lost
+
+
+def _documents(tokens: Tensor, end: int) -> Tensor:
+    """The document of each token: an end mark opens the next."""
+    return (tokens == end).cumsum(1)
