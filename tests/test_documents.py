@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from regard.data.config import PairsConfig, TokenizerConfig
+from regard.data.config import PairsConfig, TextConfig, TokenizerConfig
 from regard.recipe import read
-from regard.train.config import Recipe
+from regard.train.config import Recipe, TextRecipe
 from tests.contracts.snippets import ROOT, python_blocks, run
 
 
@@ -61,6 +61,7 @@ def test_a_recipe_has_at_most_60_keys() -> None:
     # Training and validation data are described by the same keys, and so are the two tokenizers.
     twice = leaves(PairsConfig) + leaves(TokenizerConfig)
     assert leaves(Recipe) - twice <= 60
+    assert leaves(TextRecipe) - leaves(TextConfig) <= 60
 
 
 @pytest.mark.slow

@@ -67,6 +67,8 @@ def load_model(folder: Path) -> tuple[Seq2seq[Any], Beam, int]:
     """The model of a folder, the search it was validated with, and the longest source it was trained on, in tokens."""
     described = _described(folder)
     path = folder / CONFIG
+    if described.get("task") != "translation":
+        raise UserError(f"{path}: is a model for {described.get('task')}, and this asks for a translator")
     shape: TransformerConfig | RecurrentConfig = _valid(TransformerConfig | RecurrentConfig, described, "model", path)
     search: Beam = _valid(Beam, described, "search", path)
     max_length: int = _valid(int, described, "max_length", path)
