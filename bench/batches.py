@@ -10,9 +10,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from regard import load
 from regard.data.text import lines
 from regard.rng import Key
-from regard.tasks.translator import Translator
 
 
 def main(folder: Path, source: Path, count: int) -> None:
@@ -20,7 +20,7 @@ def main(folder: Path, source: Path, count: int) -> None:
     order = Key(0, ("shuffle",)).generator().permutation(len(texts)).tolist()
     results = {}
     for name, size in (("batch 1", 1), ("batch 7", 7), ("batch 64", 64), ("shuffled, batch 64", 64)):
-        model = Translator(folder, batch_size=size)
+        model = load(folder, batch_size=size)
         if name.startswith("shuffled"):
             mixed = model.translate([texts[i] for i in order])
             found = [mixed[place] for _, place in sorted((i, place) for place, i in enumerate(order))]

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from regard import load
 from regard.data.config import PairsConfig
 from regard.data.daily.grammar import sentences
 from regard.data.text import pairs
@@ -24,7 +25,6 @@ from regard.metrics.alignment import Gold
 from regard.metrics.text import sacrebleu_metric
 from regard.rng import Key
 from regard.tasks.align import Aligned
-from regard.tasks.translator import Translator
 
 MODELS = {
     "none": ["model.attention=null"],
@@ -63,7 +63,7 @@ def main(corpus: str, minutes: str, at_once: int, folder: Path) -> None:
 
 def bleu(out: Path, corpus: str) -> str:
     test = list(pairs(PairsConfig(corpus=TESTS[corpus])))
-    model = Translator(out)
+    model = load(out)
     outputs = [model.text(found[0]) for found in model.translate([pair.source for pair in test])]
     score = sacrebleu_metric("bleu").corpus_score(outputs, [[pair.target for pair in test]], n_bootstrap=1000)
     return f"{score.score:.1f} ± {score._ci:.1f}"
@@ -73,7 +73,7 @@ def alignment(out: Path, corpus: str, name: str) -> str:
     """The reading is chosen on validation sentences."""
     if corpus != "daily" or name == "none":
         return "–"
-    model, found = Translator(out), {}
+    model, found = load(out), {}
     for split in ("valid", "test"):
         made = list(sentences(split))
         outputs = model.spelled([" ".join(each.target) for each in made])

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from regard.look.model import Model
+from typing import Any
 
 __version__ = "0.1.0"
 
 
-def load(folder: str | Path) -> Model:
-    """A trained model, ready to be called: `regard.load("runs/en-de")("I ate an apple")`."""
-    from regard.look.model import Model  # here, so that `import regard` costs no torch
+def load(folder: str | Path, **options: Any) -> Any:
+    """A model, ready to be called: `regard.load("runs/en-de")("I ate an apple")`.
 
-    return Model(Path(folder))
+    A folder that Regard wrote, one in Hugging Face's layout, or a file of llama2.c's or g2p-en's.
+    """
+    from regard.exchange.folders import load_any  # here, so that `import regard` costs no torch
+    from regard.look.model import ready
+
+    return ready(load_any(Path(folder)), **options)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from regard import load
 from tests.train.toy import command, regard, write_corpus, write_recipe
 
 
@@ -278,12 +279,11 @@ def test_a_live_pipe_is_answered_line_by_line(model: Path) -> None:
 @torch.no_grad()
 def test_targets_are_scored_as_the_model_sees_them(model: Path, tmp_path: Path) -> None:
     from regard.shapes import Padded
-    from regard.tasks.translator import Translator
 
     files = ("--source", model.parent / "valid.src", "--target", model.parent / "valid.tgt")
     done = regard("evaluate", model, *files, "--score", "--json", "--output", tmp_path / "scores")
     said = json.loads(done.stdout)
-    loaded = Translator(model)
+    loaded = load(model)
     expected, tokens = [], 0
     for source, target in zip(*(path.read_text("utf-8").splitlines() for path in files[1::2]), strict=True):
         ids = [1, *loaded.tokenizers.target.encode([target])[0], 2]

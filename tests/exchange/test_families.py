@@ -58,6 +58,8 @@ MODELS: dict[str, Callable[[], Any]] = {
     "bert-pretraining": lambda: hf.BertForPreTraining(hf.BertConfig(**BERT, type_vocab_size=3, layer_norm_eps=1e-5)),
     "marian": lambda: hf.MarianMTModel(hf.MarianConfig(**PAIR, scale_embedding=True, activation_function="swish")),
     "marian-odd": lambda: hf.MarianMTModel(hf.MarianConfig(**ODD_PAIR, activation_function="relu")),
+    "pegasus": lambda: hf.PegasusForConditionalGeneration(hf.PegasusConfig(**PAIR, scale_embedding=True)),
+    "pegasus-odd": lambda: hf.PegasusForConditionalGeneration(hf.PegasusConfig(**ODD_PAIR, activation_function="relu")),
     "bart": lambda: hf.BartForConditionalGeneration(hf.BartConfig(**PAIR)),
     "bart-odd": lambda: hf.BartForConditionalGeneration(
         hf.BartConfig(**ODD_PAIR, scale_embedding=True, activation_function="gelu_new")

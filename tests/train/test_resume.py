@@ -10,8 +10,8 @@ import pytest
 import torch
 from safetensors.numpy import load_file
 
+from regard import load
 from regard.rng import Key
-from regard.tasks.translator import Translator
 from regard.train.checkpoint import steps_in
 from tests.train.toy import command, regard, write_recipe
 
@@ -117,7 +117,7 @@ def test_the_mean_of_the_last_checkpoints_is_evaluated_and_kept_if_better(tmp_pa
     state = json.loads((out / "config.json").read_text("utf-8"))["metrics"]
     assert ("averaged" in state) == (mean["bleu"] > max(entry["bleu"] for entry in entries[:-1]))
     averaged = {name: sum(part[name] for part in kept) / 3 for name in kept[0]}
-    model = Translator(out)
+    model = load(out)
     model.model.load_state_dict({name: torch.from_numpy(value) for name, value in averaged.items()}, strict=False)
     found, tokens = model.score(
         *((tmp_path / f"valid.{side}").read_text("utf-8").splitlines() for side in ("src", "tgt"))

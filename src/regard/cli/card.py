@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from regard import __version__
-from regard.data.config import PairsConfig, TextConfig
+from regard.data.config import PairsConfig, RunningText
 from regard.look.curve import curve
 from regard.progress import duration
 from regard.recipe import dump
@@ -25,8 +25,8 @@ def _entries(folder: Path) -> list[dict[str, float]]:
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text("utf-8").splitlines()]
 
 
-def _told(corpus: PairsConfig | TextConfig) -> str:
-    if isinstance(corpus, TextConfig):
+def _told(corpus: PairsConfig | RunningText) -> str:
+    if isinstance(corpus, RunningText):
         return corpus.file or str(corpus.corpus)
     made = " (synthetic)" if str(corpus.corpus).startswith(("daily/", "copy/")) else ""
     return f"{corpus.source or corpus.pairs or corpus.corpus}{made}" + (f" → {corpus.target}" if corpus.target else "")

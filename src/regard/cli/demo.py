@@ -9,6 +9,7 @@ from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
+from regard import load
 from regard import recipe as recipes
 from regard.cli.train import launch, say
 from regard.data.daily.grammar import Sentence, sentences
@@ -33,7 +34,7 @@ def demo(recipe: Path | None, out: Path, minutes: float | None, threads: int | N
     text = (recipe or files("regard.data.daily").joinpath("demo.yaml")).read_text("utf-8")
     launch(recipes.parse(Recipe, text, str(recipe or "demo.yaml"), budget), out, threads, None, False, False)
     trained = time.perf_counter()
-    model, test, valid = Model(out), list(sentences("test")), list(sentences("valid"))
+    model, test, valid = load(out), list(sentences("test")), list(sentences("valid"))
     sources, references = [" ".join(s.source) for s in test], [" ".join(s.target) for s in test]
     with Progress(len(test), "translate") as progress:
         outputs = [model.text(found[0]) for found in model.translate(sources, progress.update)]

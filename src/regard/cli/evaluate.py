@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from math import exp
 from pathlib import Path
 
 import numpy as np
 
-from regard.cli.run import input_chunks
+from regard.cli.lines import input_chunks
+from regard.data.config import RunningText
+from regard.data.documents import pieces
 from regard.errors import UserError
 from regard.files import write
 from regard.metrics.alignment import parse, pharaoh
@@ -17,6 +20,9 @@ from regard.metrics.significance import paired_bootstrap
 from regard.metrics.text import METRICS, pronunciation_error_rate
 from regard.progress import Progress
 from regard.tasks.align import Aligned, Reading
+from regard.tasks.language import nats
+from regard.tasks.teller import Teller
+from regard.tasks.texts import text_of
 from regard.tasks.translator import Translator
 
 
@@ -49,6 +55,14 @@ def pronounce_files(model: Translator, files: Sequence[Path], output: Path | Non
     found = asdict(pronunciation_error_rate(_translated(model, words, output), [way.split("\t") for way in ways]))
     told = {"words": len(words), "word_error_rate": found["words"], "phone_error_rate": found["phones"]}
     _tell(told, as_json)
+
+
+def perplexity(model: Teller, path: Path, as_json: bool) -> None:
+    """Of a whole text, by tokens, characters and words, line ends being words, as published figures have it."""
+    text = text_of(model.tokenizer, list(pieces([RunningText(file=str(path))], "file")))
+    lost, tokens = nats(model.model, text.ids, model.max_length, rows=8), len(text.ids) - 1
+    found = {"tokens": tokens, "loss": lost / tokens, "per_character": lost / text.characters}
+    _tell({**found, "perplexity": exp(lost / tokens), "word_perplexity": exp(min(lost / text.words, 700.0))}, as_json)
 
 
 def _tell(told: dict[str, float], as_json: bool) -> None:

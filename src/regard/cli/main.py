@@ -6,15 +6,12 @@ import os
 import sys
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
 from regard import __version__
 from regard.errors import UserError
-
-if TYPE_CHECKING:
-    from regard.tasks.translator import Translator
 
 app = typer.Typer(
     name="regard",
@@ -25,7 +22,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # half of the time that help takes
 )
 
-Folder = Annotated[Path, typer.Argument(help="Folder of a trained model.", show_default=False)]
+Folder = Annotated[Path, typer.Argument(help="A model: Regard's, or in Hugging Face's layout.", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
 BeamSize = Annotated[int | None, typer.Option("--beam", help="Hypotheses per step; 1 is greedy. Default: its own.")]
 BatchSize = Annotated[int | None, typer.Option(help="Sentences at once. Default: as many as fit well.")]
@@ -129,6 +126,21 @@ def run(
     inputs: Annotated[list[Path] | None, typer.Argument(help="Text files; none or - is standard input.")] = None,
     beam: BeamSize = None,
     num_best: Annotated[int, typer.Option("--nbest", help="Outputs for each line, best first (with --json).")] = 1,
+    sample: Annotated[bool, typer.Option("--sample", help="Draw words instead of searching.")] = False,
+    temperature: Annotated[float | None, typer.Option(help="Of drawing: below 1 is bolder in what is likely.")] = None,
+    top_k: Annotated[int | None, typer.Option(help="Draw from the k likeliest.")] = None,
+    top_p: Annotated[float | None, typer.Option(help="Draw from the likeliest that together have this share.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of drawing; the same gives the same.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="Of an output, at most.")] = None,
+    prompt: Annotated[str | None, typer.Option(help="Language models: go on with this, as it grows.")] = None,
+    stop: Annotated[
+        list[str] | None, typer.Option(help="Language models: end before this text, \\n being a line end.")
+    ] = None,
+    score: Annotated[
+        bool, typer.Option("--score", help="Language models: log-probability, tokens and perplexity of each line.")
+    ] = False,
+    vectors: Annotated[bool, typer.Option("--vectors", help="Encoders: a vector for each line.")] = False,
+    near: Annotated[Path | None, typer.Option(help="Encoders: the nearest lines of this file, with cosines.")] = None,
     batch_size: BatchSize = None,
     tag: Tag = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write here; after a kill, go on.")] = None,
@@ -138,19 +150,30 @@ def run(
     as_json: Json = False,
     threads: Threads = None,
 ) -> None:
-    """Translate text, line by line: as many lines out as in, in order."""
-    from regard.cli.run import run_lines
+    """Do what a model does, line by line: as many lines out as in, in order.
+
+    Translators translate, language models go on with prompts, encoders fill blanks, which are written [MASK].
+    """
+    from regard.cli.run import Wanted, run_model
     from regard.tasks.align import Reading
 
     reading = Reading.of(model) if alignment else None
-    run_lines(_translator(model, threads, beam, num_best, batch_size, tag), inputs or [], output, as_json, reading)
+    drawn = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    asked = {"beam": beam, "num_best": num_best, "sample": sample, "max_tokens": max_tokens, **drawn}
+    stops = tuple(text.replace("\\n", "\n") for text in stop or ())
+    wanted = Wanted(
+        num_best=num_best, as_json=as_json, reading=reading, score=score, prompt=prompt, stop=stops, vectors=vectors,
+        near=near,
+    )  # fmt: skip
+    run_model(_model(model, threads, asked, batch_size, tag), inputs or [], output, wanted)
 
 
 @app.command()
 def evaluate(
     model: Folder,
-    source: Annotated[Path, typer.Option(help="Sentences to translate.")],
-    target: Annotated[Path, typer.Option(help="Their references.")],
+    source: Annotated[Path | None, typer.Option(help="Sentences to translate.")] = None,
+    target: Annotated[Path | None, typer.Option(help="Their references.")] = None,
+    text: Annotated[Path | None, typer.Option(help="Language models: a text, to tell the perplexity of.")] = None,
     beam: BeamSize = None,
     batch_size: BatchSize = None,
     tag: Tag = None,
@@ -177,7 +200,9 @@ def evaluate(
     threads: Threads = None,
 ) -> None:
     """Score a model on held-out text, or given targets by a model."""
-    from regard.cli.evaluate import align_files, evaluate_files, pronounce_files, score_files
+    from regard.cli.evaluate import align_files, evaluate_files, perplexity, pronounce_files, score_files
+    from regard.tasks.teller import Teller
+    from regard.tasks.translator import Translator
 
     modes = {"--score": score, "--alignment": alignment, "--pronunciations": pronunciations}
     chosen = [name for name, asked in modes.items() if asked]
@@ -187,7 +212,13 @@ def evaluate(
         raise UserError(f"{chosen[0]} translates nothing, so it goes without --beam")
     if choose_head and not alignment:
         raise UserError("--choose-head compares heads with gold links; give them by --alignment FILE")
-    translator = _translator(model, threads, beam, 1, batch_size, tag)
+    asked = {"beam": beam, "num_best": 1, "sample": False, "max_tokens": None}
+    translator = _model(model, threads, asked, batch_size, tag)
+    if isinstance(translator, Teller) and text is not None and source is None and target is None and not chosen:
+        perplexity(translator, text, as_json)
+        return
+    if not isinstance(translator, Translator) or source is None or target is None:
+        raise UserError("give a translator --source and --target, or a language model --text alone")
     if alignment:
         align_files(translator, model, [source, target, alignment], output, choose_head, as_json)
     elif pronunciations:
@@ -202,39 +233,44 @@ def evaluate(
 @app.command()
 def attend(
     model: Folder,
-    text: Annotated[list[str], typer.Argument(help="A sentence to translate.", show_default=False)],
+    text: Annotated[list[str], typer.Argument(help="A sentence to translate, or to go on with.", show_default=False)],
     target: Annotated[str | None, typer.Option(help="Look at this output instead of the model's own.")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="A .svg or .json, not the terminal.")] = None,
-    site: Annotated[str | None, typer.Option(help="Such as decoder.0.cross. Default: the last cross one.")] = None,
+    site: Annotated[str | None, typer.Option(help="Such as decoder.0.cross. Default: the last across.")] = None,
     head: Annotated[int | None, typer.Option(help="One head, from 0. Default: their mean.")] = None,
     pieces: Annotated[bool, typer.Option("--pieces", help="Show the model's own pieces, not words.")] = False,
     tag: Tag = None,
 ) -> None:
     """Show what a model looked at for each word it said."""
     from regard.cli.run import attend_text
-    from regard.look.model import Model
     from regard.tasks.align import Reading
 
     if site is None and head is None:  # the head that aligns best, if that is known
         reading = Reading.of(model)
         site, head = reading.site, reading.head
-    attend_text(Model(model, tag=tag), " ".join(text), target, output, site, head, pieces)
+    asked = {"beam": None, "num_best": 1, "sample": False, "max_tokens": None}
+    attend_text(_model(model, None, asked, None, tag), " ".join(text), target, output, site, head, pieces)
 
 
-def _translator(
-    folder: Path, threads: int | None, beam: int | None, num_best: int, batch_size: int | None, tag: str | None
-) -> Translator:
+def _model(folder: Path, threads: int | None, asked: dict[str, Any], batch_size: int | None, tag: str | None) -> Any:
+    """What is in a folder, ready to run as it was asked."""
     import torch
 
-    from regard.cli.run import warn
-    from regard.tasks.translator import Translator
+    from regard.cli.lines import warn
+    from regard.cli.run import search_for
+    from regard.exchange.folders import load_any
+    from regard.look.model import ready
 
     if threads is not None:
         torch.set_num_threads(threads)
     begun, best, ended = ((folder / name).exists() for name in ("plan.json", "config.json", "README.md"))
     if begun and best and not ended:
         warn(f"the training of {folder} has not ended; this is its best model so far")
-    return Translator(folder, beam=beam, num_best=num_best, batch_size=batch_size, tag=tag)
+    loaded = load_any(folder)
+    if tag is not None and loaded.task != "translation":
+        raise UserError("--tag is for translators of several directions; drop it")
+    tagged = {"tag": tag} if tag is not None else {}
+    return ready(loaded, search=search_for(loaded.search, **asked), batch_size=batch_size, **tagged)
 
 
 @app.callback(invoke_without_command=True)

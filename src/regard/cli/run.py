@@ -1,122 +1,174 @@
-"""`regard run` and `regard attend`: text in, text or pictures out."""
+"""`regard run` and `regard attend`: each model's own task on text, or pictures of it."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
-from hashlib import blake2b
-from itertools import islice
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from regard.data.text import lines
+from regard.cli.lines import Tick, input_chunks, run_lines, warn
+from regard.decode.config import Beam, Greedy, Sample, Search
 from regard.errors import UserError
-from regard.files import append, cannot_write, write
-from regard.look.model import Model
+from regard.files import write
 from regard.metrics.alignment import pharaoh
-from regard.progress import Progress
 from regard.tasks.align import Aligned, Reading
+from regard.tasks.filler import BLANK, Filler
+from regard.tasks.teller import Stream, Teller
 from regard.tasks.translator import Translator
 
 TOGETHER = 256  # outputs that are aligned at once
-AHEAD = 4096  # lines of a file that are read before any is written
 
 
-def run_lines(
-    model: Translator, inputs: Sequence[Path], output: Path | None, as_json: bool, reading: Reading | None = None
-) -> None:
-    """With a reading, each output is followed by the links of its words: `text ||| 0-0 1-2`."""
-    if model.search.num_best > 1 and not as_json:
-        raise UserError("--nbest gives several outputs a line; add --json to tell them apart")
-    if output is None:
-        _run(model, inputs, 0, as_json, reading, _print, None if sys.stdout.isatty() else _count(inputs))
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What `regard run` was asked for."""
+
+    num_best: int = 1
+    as_json: bool = False
+    reading: Reading | None = None
+    score: bool = False
+    prompt: str | None = None
+    stop: tuple[str, ...] = ()
+    vectors: bool = False
+    near: Path | None = None
+
+
+def run_model(model: Any, inputs: Sequence[Path], output: Path | None, wanted: Wanted) -> None:
+    """Lines in, lines out; or, with a prompt, one text, as it grows."""
+    kind = next(each for each in RUNS if isinstance(model, each))
+    usable = {"num_best", "as_json", *RUNS[kind][1]}
+    odd = [name for name, value in vars(wanted).items() if value != vars(Wanted())[name] and name not in usable]
+    if odd:
+        raise UserError(f"--{odd[0].replace('reading', 'alignment')} is not for this kind of model; see its README.md")
+    if isinstance(model, Teller) and wanted.prompt is not None:
+        if inputs or output or wanted.as_json or wanted.score:
+            raise UserError("--prompt goes on with one text, here; for files, --output, --json and --score drop it")
+        _tell_aloud(model, wanted.prompt, wanted.stop)
         return
-    # Named after the job, so that only the same command goes on with it.
-    job = repr((model.name, model.search, model.tag, as_json, reading, [_stamp(path) for path in inputs])).encode()
-    partial = output.with_name(f"{output.name}.{blake2b(job, digest_size=4).hexdigest()}.partial")
-    done = _whole_lines(partial)
-    if done:
-        warn(f"{partial} has {done:,} lines already; going on after them")
-    _run(model, inputs, done, as_json, reading, lambda data: append(partial, data), _count(inputs))
-    append(partial, b"")  # no lines make a file too
-    try:
-        partial.replace(output)
-    except OSError as error:
-        raise cannot_write(output, error) from error
+    job = repr((model.name, model.search, getattr(model, "tag", None), wanted))
+    run_lines(inputs, output, job, partial(RUNS[kind][0], model, wanted))
 
 
-def _run(
-    model: Translator,
-    inputs: Sequence[Path],
-    done: int,
-    as_json: bool,
-    reading: Reading | None,
-    put: Callable[[bytes], None],
-    total: int | None,
-) -> None:
-    """Put what the model says to each line after the first `done`."""
-    skip = done
-    with nullcontext() if total is None else Progress(total, "lines") as progress:
-        for chunk in input_chunks(inputs):
-            texts, skip = chunk[skip:], max(0, skip - len(chunk))
-
-            def tick(now: int, done: int = done) -> None:
-                if progress is not None:
-                    progress.update(done + now)
-
-            told = _outputs(model, texts, done, reading, tick)
-            if as_json:
-                pairs = zip(texts, told, strict=True)
-                made = [json.dumps({"input": text, "outputs": outputs}, ensure_ascii=False) for text, outputs in pairs]
-            else:
-                made = [outputs[0]["text"] if outputs else "" for outputs in told]
-                if reading is not None:
-                    links = [outputs[0]["alignment"] if outputs else "" for outputs in told]
-                    made = [f"{text} ||| {link}" for text, link in zip(made, links, strict=True)]
-            put("".join(f"{line}\n" for line in made).encode("utf-8", "replace"))
-            done += len(texts)
+def search_for(
+    own: Search, *, beam: int | None, num_best: int, sample: bool, max_tokens: int | None, **drawn: Any
+) -> Search:
+    """The model's own search, or the one asked for: a beam, or words that are drawn in a way that is given."""
+    drawn = {name: value for name, value in drawn.items() if value is not None}
+    given: dict[str, Any] = {
+        "max_length": max_tokens or own.max_length,
+        "max_ratio": None if max_tokens else own.max_ratio,
+    }
+    if beam is not None and (sample or drawn):
+        raise UserError(f"--beam searches and {'--sample' if sample else '--' + next(iter(drawn))} draws; use one")
+    if sample or drawn:
+        base = own if isinstance(own, Sample) else Sample()
+        return replace(base, **given, **drawn)
+    if isinstance(own, Beam):
+        return replace(own, **given, size=max(beam or own.size, num_best), num_best=num_best)
+    if beam is not None or num_best > 1:
+        size = max(beam or 1, num_best)
+        return Greedy(**given) if size == 1 else Beam(**given, size=size, num_best=num_best)
+    return replace(own, **given)
 
 
-def _print(data: bytes) -> None:
-    sys.stdout.buffer.write(data)
+def _translated(model: Translator, wanted: Wanted, texts: Sequence[str], done: int, tick: Tick) -> list[str]:
+    """With a reading, each output is followed by the links of its words: `text ||| 0-0 1-2`."""
+    if wanted.num_best > 1 and not wanted.as_json:
+        raise UserError("--nbest gives several outputs a line; add --json to tell them apart")
+    told = _outputs(model, texts, done, wanted.reading, tick)
+    if wanted.as_json:
+        return _as_json(texts, told)
+    made = [outputs[0]["text"] if outputs else "" for outputs in told]
+    if wanted.reading is None:
+        return made
+    links = [outputs[0]["alignment"] if outputs else "" for outputs in told]
+    return [f"{text} ||| {link}" for text, link in zip(made, links, strict=True)]
+
+
+def _as_json(texts: Sequence[str], told: Sequence[Any]) -> list[str]:
+    pairs = zip(texts, told, strict=True)
+    return [json.dumps({"input": text, "outputs": outputs}, ensure_ascii=False) for text, outputs in pairs]
+
+
+def _told(model: Teller, wanted: Wanted, texts: Sequence[str], done: int, tick: Tick) -> list[str]:
+    """What follows each line, as a line; or how likely it is: log-probability, tokens, perplexity."""
+    if wanted.score:
+        scored = model.score(texts)
+        if wanted.as_json:
+            named = [{"input": text, "log_prob": p, "tokens": n} for text, (p, n) in zip(texts, scored, strict=True)]
+            return [json.dumps(each, ensure_ascii=False) for each in named]
+        return [f"{p:.4f}\t{n}\t{math.exp(min(-p / max(n, 1), 700)):.4f}" for p, n in scored]
+    if wanted.num_best > 1 and not wanted.as_json:
+        raise UserError("--nbest gives several outputs a line; add --json to tell them apart")
+    found = model.tell(texts, stop=wanted.stop, tick=tick)
+    if wanted.as_json:
+        return _as_json(
+            texts,
+            [
+                [{"text": model.text(h, wanted.stop), "log_prob": h.log_prob, "score": h.score} for h in best]
+                for best in found
+            ],
+        )
+    return [" ".join(model.text(best[0], wanted.stop).split("\n")) for best in found]
+
+
+def _tell_aloud(model: Teller, prompt: str, stop: Sequence[str]) -> None:
+    """The prompt and what follows it, as it grows."""
+    stream = Stream(_say, stop)
+    _say(prompt)
+    heard = None if isinstance(model.search, Beam) else stream  # a beam changes its mind
+    ((best, *_),) = model.tell([prompt], stop=stop, heard=heard)
+    stream.end(model.text(best, stop))
+    _say("\n")
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text.encode("utf-8", "replace").decode())
     sys.stdout.flush()
 
 
-def _count(inputs: Sequence[Path]) -> int | None:
-    """How many lines there are, if that can be known beforehand."""
-    if not inputs or Path("-") in inputs:
-        return None
-    return sum(1 for path in inputs for _ in lines(path, strict=False))
+def _filled(model: Filler, wanted: Wanted, texts: Sequence[str], done: int, tick: Tick) -> list[str]:
+    """Each line with its blanks filled, and the likeliest words of each blank; or its vector; or its neighbours."""
+    for number, text in enumerate(texts, done + 1):
+        if model.is_long(text):
+            warn(f"line {number} is longer than {model.max_length} tokens; the rest of it is not read")
+    if wanted.near is not None:
+        return _neighbours(model, wanted, texts)
+    if wanted.vectors:
+        return [json.dumps([round(x, 7) for x in row]) for row in model.vectors(texts, tick).tolist()]
+    if not any(BLANK in text for text in texts):
+        warn(f"nothing to fill: blanks are written {BLANK}, as in: The {BLANK} barks. Or use --vectors")
+    found = model.fill(texts, wanted.num_best, tick)
+    if wanted.as_json:
+        told = [[[{"word": w, "probability": p} for w, p in blank] for blank in each.blanks] for each in found]
+        named = zip(texts, found, told, strict=True)
+        return [json.dumps({"input": t, "text": f.text, "blanks": b}, ensure_ascii=False) for t, f, b in named]
+    shown = [[" ".join(f"{word} {p:.3f}" for word, p in blank) for blank in each.blanks] for each in found]
+    return ["\t".join([each.text, *blanks]) for each, blanks in zip(found, shown, strict=True)]
 
 
-def _whole_lines(path: Path) -> int:
-    """How many lines a file has; half a line at its end, where a kill or a full disk cut it, is taken off."""
-    if not path.exists():
-        return 0
-    try:
-        with path.open("r+b") as file:
-            count = end = 0
-            for raw in file:
-                if raw.endswith(b"\n"):
-                    count, end = count + 1, end + len(raw)
-            file.truncate(end)
-    except OSError as error:
-        raise cannot_write(path, error) from error
-    return count
-
-
-def _stamp(path: Path) -> tuple[str, int, int]:
-    """A file, and whether it is still the same."""
-    if not path.exists():  # standard input, or a name that reading will complain of
-        return str(path), 0, 0
-    return str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns
+def _neighbours(model: Filler, wanted: Wanted, texts: Sequence[str]) -> list[str]:
+    """The lines of a file that are nearest to each text, with the cosine of the angle between."""
+    assert wanted.near is not None
+    others = [text for chunk in input_chunks([wanted.near]) for text in chunk if text.strip()]
+    if not others:
+        raise UserError(f"{wanted.near}: holds no line to be near to; give a file with text")
+    near = (model.vectors(texts) @ model.vectors(others).T).topk(min(wanted.num_best, len(others)))
+    pairs = zip(near.indices.tolist(), near.values.tolist(), strict=True)
+    found = [[(others[i], cosine) for i, cosine in zip(*both, strict=True)] for both in pairs]
+    if wanted.as_json:
+        return _as_json(texts, [[{"text": text, "cosine": cosine} for text, cosine in each] for each in found])
+    return ["\t".join(f"{text}\t{cosine:.3f}" for text, cosine in each) for each in found]
 
 
 def _outputs(
-    model: Translator, texts: Sequence[str], done: int, reading: Reading | None, tick: Callable[[int], None]
+    model: Translator, texts: Sequence[str], done: int, reading: Reading | None, tick: Tick
 ) -> list[list[dict[str, Any]]]:
     """What the model says to each text; a long one is translated in parts, with a warning, and never cut."""
     parts = [model.parts(text) if text.strip() else [text] for text in texts]
@@ -163,12 +215,8 @@ def _align(
         made["alignment"] = pharaoh(frozenset(found))
 
 
-def warn(text: str) -> None:
-    print(f"regard: {text}", file=sys.stderr)
-
-
 def attend_text(
-    model: Model, text: str, target: str | None, output: Path | None, site: str | None, head: int | None, pieces: bool
+    model: Any, text: str, target: str | None, output: Path | None, site: str | None, head: int | None, pieces: bool
 ) -> None:
     look = model.attend(text, target)
     picture = look.picture(site, head, pieces=pieces)
@@ -180,42 +228,10 @@ def attend_text(
         look.save(output)
 
 
-def input_chunks(inputs: Sequence[Path]) -> Iterator[list[str]]:
-    """Lines of files, or of standard input, in order; undecodable bytes become U+FFFD, with one warning.
-
-    From files as many at a time as batches want; from a pipe as many as have come, so that nobody waits for more.
-    """
-    if not inputs or inputs == [Path("-")]:
-        chunks: Iterator[list[str]] = ([_text(raw) for raw in raws] for raws in _arriving())
-    else:
-        texts = (text for path in inputs for text in lines(path, strict=False))
-        chunks = iter(lambda: list(islice(texts, AHEAD)), [])
-    done, warned = 0, False
-    for chunk in chunks:
-        if done == 0:
-            chunk[0] = chunk[0].removeprefix("\ufeff")  # a byte-order mark is no word
-        odd = next((i for i, text in enumerate(chunk, 1) if "\ufffd" in text), None)
-        if odd is not None and not warned:
-            warned = True
-            warn(f"line {done + odd} is not UTF-8; undecodable bytes become U+FFFD")
-        yield chunk
-        done += len(chunk)
-
-
-def _text(raw: bytes) -> str:
-    return raw.removesuffix(b"\r").decode("utf-8", "replace")
-
-
-def _arriving() -> Iterator[list[bytes]]:
-    """Whole lines from standard input, as soon as they are there."""
-    if sys.stdin.isatty():
-        warn("reading from the terminal: a sentence and Enter; Ctrl-D ends")
-    parts: list[bytes] = []
-    while data := sys.stdin.buffer.read1(1 << 18):  # type: ignore[union-attr]
-        parts.append(data)
-        if b"\n" in data:
-            *whole, rest = b"".join(parts).split(b"\n")
-            parts = [rest] if rest else []
-            yield whole
-    if parts:
-        yield [b"".join(parts)]
+RUNS: dict[
+    type[Any], tuple[Callable[..., list[str]], set[str]]
+] = {  # what a model makes of lines, and what it can be asked
+    Translator: (_translated, {"reading"}),
+    Teller: (_told, {"score", "prompt", "stop"}),
+    Filler: (_filled, {"vectors", "near"}),
+}

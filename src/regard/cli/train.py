@@ -25,7 +25,7 @@ from regard.models.config import RecurrentTextConfig
 from regard.models.seq2seq import Seq2seq
 from regard.progress import duration
 from regard.tasks import texts
-from regard.tasks.folder import load_model, load_tokenizers, save_model, save_tokenizers
+from regard.tasks.folder import load_folder, load_tokenizers, save_model, save_tokenizers
 from regard.tasks.language import LanguageModelling
 from regard.tasks.prepare import Left, exchanged, held_out, store_for, tokenizers_for
 from regard.tasks.translation import Translation
@@ -202,7 +202,7 @@ def _keep_memory() -> None:
 
 
 def _take_weights(start: Path, model: Seq2seq[Any]) -> None:
-    given, _, _ = load_model(start)
+    given = load_folder(start).model
     ours, theirs = ({name: p.shape for name, p in m.named_parameters()} for m in (model, given))
     if wrong := sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)):
         raise UserError(f"{start} has another shape ({', '.join(wrong[:4])}); use the model section of its recipe.yaml")

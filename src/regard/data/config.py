@@ -86,7 +86,7 @@ class DataConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextConfig:
+class RunningText:
     """Where running text comes from."""
 
     file: str | None = None
@@ -103,8 +103,8 @@ class TextConfig:
 class TextDataConfig:
     """What a language model learns from and is checked on."""
 
-    train: tuple[TextConfig, ...]
-    valid: tuple[TextConfig, ...] = ()
+    train: tuple[RunningText, ...]
+    valid: tuple[RunningText, ...] = ()
     hold_out: float = 0.0
     """Share of the characters to validate on instead: the last of them."""
     documents: Literal["file", "paragraph", "line"] = "file"

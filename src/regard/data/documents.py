@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
-from regard.data.config import TextConfig
+from regard.data.config import RunningText
 from regard.data.text import kept, lines
 from regard.errors import UserError
 
@@ -15,7 +15,7 @@ TEXTS["tinyshakespeare/all"] = "tinyshakespeare/input.txt"
 Piece = tuple[str, bool]  # of text, and whether a document ends with it
 
 
-def pieces(texts: Sequence[TextConfig], documents: Literal["file", "paragraph", "line"]) -> Iterator[Piece]:
+def pieces(texts: Sequence[RunningText], documents: Literal["file", "paragraph", "line"]) -> Iterator[Piece]:
     """Every line with its line end, which a document of one line goes without."""
     for text in texts:
         path = _place(text)
@@ -51,7 +51,7 @@ def _after(piece: Piece, stream: Iterator[Piece]) -> Iterator[Piece]:
     yield from stream
 
 
-def _place(text: TextConfig) -> Path:
+def _place(text: RunningText) -> Path:
     if text.corpus is None:
         return Path(text.file or "")
     if text.corpus not in TEXTS:

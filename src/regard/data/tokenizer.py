@@ -99,6 +99,18 @@ class Tokenizer:
         text = b"".join(self._bytes[i] for i in ids).decode("utf-8", "replace")
         return text.removeprefix(" ") if spaced and self.kind != "characters" else text
 
+    def framed(self, ids: Sequence[int]) -> list[int]:
+        """As a model reads a whole text."""
+        return [*ids, self.end]
+
+    def prompt(self, ids: Sequence[int], start: int) -> list[int]:
+        """As a model reads a text that it shall go on with; `start` precedes its texts."""
+        return [start, *ids]
+
+    def id_of(self, name: str) -> int | None:
+        """The id of a control token."""
+        return next((i for i, each in self._controls.items() if each == name), None)
+
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """A label to print for each id."""
         self._check(ids)
@@ -135,7 +147,15 @@ class ForeignTokenizer(Tokenizer):
 
     kind = "foreign"  # type: ignore[assignment]
 
-    def __init__(self, library: Mapping[str, Any], controls: Mapping[int, str], vocabulary: int) -> None:
+    def __init__(
+        self,
+        library: Mapping[str, Any],
+        controls: Mapping[int, str],
+        vocabulary: int,
+        frame: tuple[Sequence[int], Sequence[int]] = ((), ()),
+    ) -> None:
+        """`frame`: the ids before and after every text."""
+        self.frame = frame
         plain = {**library, "added_tokens": [], "post_processor": None, "truncation": None, "padding": None}
         self._library = Library.from_str(json.dumps(plain))
         self.tags, self._controls, self.vocabulary = (), dict(controls), vocabulary
@@ -159,9 +179,16 @@ class ForeignTokenizer(Tokenizer):
         text = b"".join(self._bytes[i] for i in ids).decode("utf-8", "replace")
         return text.removeprefix(" ") if spaced and self._strips else text
 
+    def framed(self, ids: Sequence[int]) -> list[int]:
+        return [*self.frame[0], *ids, *self.frame[1]]
+
+    def prompt(self, ids: Sequence[int], start: int) -> list[int]:
+        return [*self.frame[0], *ids] or [start]
+
     def content(self) -> dict[str, Any]:
         controls = {str(i): name for i, name in self._controls.items()}
-        return {**super().content(), "controls": controls, "vocabulary": self.vocabulary}
+        own = {"controls": controls, "vocabulary": self.vocabulary, "frame": [list(part) for part in self.frame]}
+        return {**super().content(), **own}
 
 
 def _parsed(content: dict[str, Any]) -> Tokenizer:
@@ -170,7 +197,8 @@ def _parsed(content: dict[str, Any]) -> Tokenizer:
         raise ValueError(f"format {content['format']!r}, version {content['version']!r}")
     if content["kind"] == "foreign":
         controls = {int(i): str(name) for i, name in content["controls"].items()}
-        return ForeignTokenizer(content["tokenizer"], controls, int(content["vocabulary"]))
+        before, after = ([int(i) for i in part] for part in content["frame"])
+        return ForeignTokenizer(content["tokenizer"], controls, int(content["vocabulary"]), (before, after))
     kind, tags = content["kind"], content["tags"]
     if kind not in get_args(TokenizerKind) or not isinstance(tags, list) or not all(isinstance(t, str) for t in tags):
         raise ValueError(f"kind {kind!r} and tags {tags!r}")

@@ -5,7 +5,7 @@ A filter is a value; `begin` gives it its rows, `apply` forbids, `select` follow
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -97,6 +97,37 @@ class ForcedPrefix(Filter):
 
     def select(self, index: Tensor) -> Self:
         return type(self)(self.prefix.select(index))
+
+
+@dataclass(frozen=True, eq=False)
+class StopAt(Filter):
+    """An output ends once it holds one of these strings, at no cost."""
+
+    strings: Sequence[str]
+    spell: Callable[[Sequence[int]], str]
+    end: int
+
+    def __post_init__(self) -> None:
+        if not all(self.strings):
+            raise UserError("an empty string stops every output at once; give some text")
+
+    def apply(self, log_probs: Tensor, history: Tensor) -> Tensor:
+        reach = max((len(text.encode()) for text in self.strings), default=0)  # a token spells a byte at least
+        latest = [self.spell(row) for row in history[:, max(0, history.shape[1] - reach) :].tolist()]
+        stops = torch.tensor([any(text in said for text in self.strings) for said in latest])[:, None]
+        over = torch.full_like(log_probs, -torch.inf).index_fill(1, torch.tensor([self.end]), 0.0)
+        return torch.where(stops, over, log_probs) if stops.any() else log_probs
+
+
+@dataclass(frozen=True, eq=False)
+class Listen(Filter):
+    """Tells what the first row has said, at each step."""
+
+    heard: Callable[[list[int]], None]
+
+    def apply(self, log_probs: Tensor, history: Tensor) -> Tensor:
+        self.heard(history[0].tolist())
+        return log_probs
 
 
 def begin_all(filters: Sequence[Filter], sentences: int) -> list[Filter]:

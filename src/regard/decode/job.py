@@ -40,10 +40,13 @@ class Job(Generic[S, How]):
 
     def limits(self) -> Tensor:
         """Tokens that each sentence's output may have (B,)."""
-        most, ratio = self.search.max_length, self.search.max_ratio
+        most, ratio = torch.full((len(self.batch),), self.search.max_length), self.search.max_ratio
+        longest = getattr(self.stepper, "longest", None)  # that its positions allow
+        if longest is not None and self.prefix is not None:
+            most = most.minimum(longest + 1 - self.prefix.lengths).clamp(min=1)
         if ratio is None or not isinstance(self.batch, Padded):
-            return torch.full((len(self.batch),), most)
-        return (self.batch.lengths * ratio + 10).clamp(max=most).long()
+            return most
+        return (self.batch.lengths * ratio + 10).long().minimum(most)
 
     def first_tokens(self) -> Tensor:
         """The tokens that the first step takes (B,)."""

@@ -24,8 +24,8 @@ class Explainable(Protocol):
     @property
     def start(self) -> int: ...
 
-    def __call__(self, source: Padded, target: Tensor, site: Site) -> Any:
-        """Logits (B, T, V) of the word after each of target (B, T)."""
+    def __call__(self, *given: Any) -> Any:
+        """Logits (B, T, V) of the word after each of target (B, T), from a source if it has one, the target, a site."""
         ...
 
 
@@ -54,6 +54,16 @@ class Explanation:
         gather = _membership(columns).to(weights)
         spread = _membership(rows).to(weights)
         return (spread / spread.sum(0)).T @ weights @ gather
+
+
+@torch.no_grad()
+def explain_text(model: Explainable, tokens: Sequence[int]) -> Explanation:
+    """Of a model without a source: what each step looked at that said the tokens after the first."""
+    trace = Trace()
+    logits = model(torch.tensor([tokens[:-1]]), Site(trace=trace))
+    said = list(tokens[1:])
+    log_probs = logits[0].log_softmax(-1).gather(1, torch.tensor(said)[:, None])[:, 0]
+    return Explanation([], said, log_probs, {path: weights[0] for path, weights in trace.maps().items()})
 
 
 @torch.no_grad()

@@ -11,6 +11,7 @@ from regard.decode.job import Hypothesis
 from regard.decode.search import decode
 from regard.decode.stepper import Stepper
 from regard.errors import UserError
+from regard.models.writer import LanguageModel
 from regard.shapes import Padded
 
 
@@ -24,7 +25,7 @@ class Engine(Protocol):
     def decode(
         self, sources: Sequence[Sequence[int]], search: Search, *, tick: Callable[[int], None] | None = None
     ) -> list[list[Hypothesis]]:
-        """For each source its hypotheses, best first; `tick` is told how many are done."""
+        """For each source, or prompt, its hypotheses, best first; `tick` is told how many are done."""
         ...
 
 
@@ -50,7 +51,8 @@ class TorchEngine:
         while done < len(order):
             members = order[done : done + self._rows(len(sources[order[done]]), search)]
             batch = Padded.of([sources[i] for i in members])
-            found = decode(self.model, batch, search, filters=self.filters, sentences=members)
+            prompts = batch if isinstance(self.model, LanguageModel) else None
+            found = decode(self.model, batch, search, filters=self.filters, prefix=prompts, sentences=members)
             for i, hypotheses in zip(members, found, strict=True):
                 results[i] = hypotheses
             done += len(members)
@@ -61,4 +63,5 @@ class TorchEngine:
     def _rows(self, longest: int, search: Search) -> int:
         """Sentences in a batch: those asked for, or as many as `tokens` holds, a beam counting each hypothesis."""
         size = search.size if isinstance(search, Beam) else 1
+        longest += search.max_length if isinstance(self.model, LanguageModel) else 0
         return self.batch_size or max(1, self.tokens // (longest * size))

@@ -1,4 +1,4 @@
-"""The settings of Hugging Face's GPT-2, Llama, BERT, Marian and BART, and what they are here; both ways."""
+"""The settings of Hugging Face's GPT-2, Llama, BERT, Marian, Pegasus and BART, and what they are here; both ways."""
 
 from __future__ import annotations
 
@@ -70,6 +70,8 @@ class Family:
     """Of their names; it is missing where the trunk alone was saved."""
     ignored: str
     """Names that hold nothing of their own, as a pattern."""
+    sinusoids: tuple[str, ...] = ()
+    """Names under which they store what could be computed."""
 
     def to_ours(self, values: Mapping[str, Any]) -> ModelConfig:
         """Raises UserError with everything that is unknown here."""
@@ -86,7 +88,8 @@ class Family:
 
     def to_theirs(self, config: Any) -> dict[str, Any]:
         """Raises UserError with everything that these models cannot have."""
-        problems = [f"{k}: {getattr(config, k)}, not {v}" for k, v in self.fixed.items() if getattr(config, k) != v]
+        fixed = {ours: value for ours, value in self.fixed.items() if ours != "output_bias"}  # which may be zeros
+        problems = [f"{k}: {getattr(config, k)}, not {v}" for k, v in fixed.items() if getattr(config, k) != v]
         if self.activation and config.activation not in ACTIVATIONS.values():
             problems.append(f"activation: {config.activation}, not {', '.join(dict.fromkeys(ACTIVATIONS.values()))}")
         if problems:
@@ -214,8 +217,8 @@ def _write_pair(config: TransformerConfig) -> dict[str, Any]:
 
 def _write_marian(config: TransformerConfig) -> dict[str, Any]:
     place = config.position
-    if (place.kind, place.layout, place.base, place.place) != ("sinusoid", "halves", 10000.0, "embedding"):
-        raise UserError(f"its positions are sinusoid, layout: halves, and these are {place.kind}, {place.layout}")
+    if (place.kind, place.base, place.place) != ("sinusoid", 10000.0, "embedding"):
+        raise UserError(f"its positions are sinusoid, and these are {place.kind}")
     return {**_write_pair(config), "max_position_embeddings": 1024}
 
 
@@ -287,6 +290,16 @@ FAMILIES: dict[str, Family] = {
         read=_read_marian,
         write=_write_marian,
         ignored=_REPEATED + r"|.*embed_positions\.weight",
+        **_PAIR,
+    ),
+    "pegasus": Family(  # Marian with its norms before the sub-layers
+        architecture="PegasusForConditionalGeneration",
+        fixed={**_PAIR_FIXED, "placement": "pre", "embedding_norm": False},
+        known={"tie_word_embeddings": True},
+        read=_read_marian,
+        write=_write_marian,
+        ignored=_REPEATED + r"|.*embed_positions\.weight",
+        sinusoids=("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight"),
         **_PAIR,
     ),
     "bart": Family(

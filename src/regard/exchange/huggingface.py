@@ -11,15 +11,17 @@ import torch
 from safetensors.torch import save
 from torch import nn
 
-from regard.data.tokenizer import ForeignTokenizer
+from regard.attention.encoding import Sinusoid
 from regard.errors import UserError
 from regard.exchange.families import FAMILIES, Family
+from regard.exchange.layouts import in_halves
 from regard.exchange.weights import Stored
 from regard.exchange.words import read_tokenizer
 from regard.files import write
 from regard.models.build import MODELS, ModelConfig
-from regard.models.config import Seq2seqConfig
+from regard.models.config import BertConfig, Seq2seqConfig
 from regard.tasks.folder import read_json
+from regard.tasks.translation import Tokenizers
 
 CODE = ("auto_map", "custom_pipelines")  # settings that name code to run
 
@@ -29,7 +31,7 @@ class Read:
     """A foreign model, here."""
 
     model: Any
-    tokenizer: ForeignTokenizer | None
+    tokenizers: Tokenizers | None
     max_length: int
 
 
@@ -46,11 +48,20 @@ def read_folder(folder: Path) -> Read:
         config = family.to_ours(values)
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
-    model = fill(folder, family, config)
-    controls = {config.start: "<start>", config.end: "</s>"}
-    vocabulary = config.target_vocabulary if isinstance(config, Seq2seqConfig) else config.vocabulary
+    tokenizers = _tokenizers(folder, config)
+    if isinstance(config, BertConfig) and tokenizers is not None:  # its settings do not say which these are
+        start, end, mask = (tokenizers.source.id_of(name) for name in ("[CLS]", "[SEP]", "[MASK]"))
+        if start is not None and end is not None and mask is not None:
+            config = replace(config, start=start, end=end, mask=mask)
     longest = values.get("max_position_embeddings", values.get("n_positions", 1024))
-    return Read(model, read_tokenizer(folder, vocabulary, controls), int(longest))
+    return Read(fill(folder, family, config), tokenizers, int(longest))
+
+
+def _tokenizers(folder: Path, config: Any) -> Tokenizers | None:
+    two = isinstance(config, Seq2seqConfig)
+    controls = {} if isinstance(config, BertConfig) else {config.start: "<start>", config.end: "</s>"}
+    tokenizer = read_tokenizer(folder, config.target_vocabulary if two else config.vocabulary, controls)
+    return None if tokenizer is None else Tokenizers(tokenizer, tokenizer)
 
 
 def fill(folder: Path, family: Family, config: ModelConfig) -> nn.Module:
@@ -69,10 +80,14 @@ def fill(folder: Path, family: Family, config: ModelConfig) -> nn.Module:
 
 def write_folder(folder: Path, model: nn.Module, kind: str) -> None:
     """As `transformers` reads it; raises UserError with what that kind of model cannot have."""
-    family, config = FAMILIES[kind], model.config
+    family, (config, ours) = (
+        FAMILIES[kind],
+        in_halves(model.config, {n: p.detach() for n, p in model.named_parameters()}),
+    )
     values = family.to_theirs(config)
-    ours = {name: p.detach() for name, p in model.named_parameters()}
     theirs = {rule.theirs: rule.to_theirs(ours) for rule in family.rules(config)}
+    for name in family.sinusoids:
+        theirs[name] = Sinusoid(config.width, "halves")(torch.arange(values["max_position_embeddings"])).float()
     folder.mkdir(parents=True, exist_ok=True)
     write(folder / "model.safetensors", save(theirs, {"format": "pt"}))
     write(folder / "config.json", json.dumps({"model_type": kind, **values}, indent=1).encode())

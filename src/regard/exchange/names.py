@@ -83,7 +83,7 @@ def bert(config: BertConfig) -> list[Rule]:
 
 
 def encoder_decoder(config: TransformerConfig) -> list[Rule]:
-    """Marian's and BART's."""
+    """Marian's, Pegasus's and BART's."""
     rules = _same(("source_embedding.table", "shared.weight"))
     for side, embedding in (("encoder", "source_embedding"), ("decoder", "target_embedding")):
         if config.position.kind == "learned":  # BART leaves two rows unused
@@ -100,4 +100,8 @@ def encoder_decoder(config: TransformerConfig) -> list[Rule]:
             rules += _affine(f"{ours}.feedforward.up", f"{theirs}.fc1")
             rules += _affine(f"{ours}.feedforward.down", f"{theirs}.fc2")
             rules += _affine(f"{ours}.feedforward_residual.norm", f"{theirs}.final_layer_norm")
-    return [*_inside("model.", rules), Rule(("head.bias",), "final_logits_bias", lead=True)]
+        if config.placement == "pre":
+            rules += _affine(f"{side}.norm", f"{side}.layer_norm")
+    bias, name = ("head.bias",), "final_logits_bias"
+    zeros = Rule((), name, lead=True, zeros=(config.target_vocabulary,))
+    return [*_inside("model.", rules), Rule(bias, name, lead=True) if config.output_bias else zeros]

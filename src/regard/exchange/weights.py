@@ -31,6 +31,8 @@ class Rule:
     """First rows of theirs that nothing uses."""
     lead: bool = False
     """Whether theirs has an axis of 1 before all."""
+    zeros: Shape = ()
+    """The shape of theirs where we have nothing like it."""
 
     def shape(self, ours: Mapping[str, Shape]) -> Shape:
         """Of theirs."""
@@ -44,7 +46,7 @@ class Rule:
         return {name: part.contiguous() for name, part in zip(self.ours, parts, strict=True)}
 
     def to_theirs(self, ours: Mapping[str, Tensor]) -> Tensor:
-        joined = torch.cat([ours[name] for name in self.ours])
+        joined = torch.cat([ours[name] for name in self.ours]) if self.ours else torch.zeros(self.zeros)
         if self.skip:
             joined = torch.cat((joined.new_zeros(self.skip, *joined.shape[1:]), joined))
         return (joined[None] if self.lead else joined.T if self.turned else joined).contiguous()

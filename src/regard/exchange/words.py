@@ -15,6 +15,7 @@ from regard.data.tokenizer import LARGEST, ForeignTokenizer
 from regard.errors import UserError
 
 SPACE = "▁"
+BERT_CONTROLS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
 def read_tokenizer(folder: Path, vocabulary: int, controls: Mapping[int, str]) -> ForeignTokenizer | None:
@@ -23,12 +24,12 @@ def read_tokenizer(folder: Path, vocabulary: int, controls: Mapping[int, str]) -
         if (folder / "tokenizer.json").is_file():
             content = json.loads(_bytes(folder / "tokenizer.json"))
             named = {int(token["id"]): str(token["content"]) for token in content["added_tokens"] if token["special"]}
-            return ForeignTokenizer(content, {**controls, **named}, vocabulary)
+            return ForeignTokenizer(content, {**controls, **named}, vocabulary, _frame(content))
         for words, merges in (("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe")):
             if (folder / words).is_file() and (folder / merges).is_file():
                 return ForeignTokenizer(_gpt2(folder / words, folder / merges), controls, vocabulary)
         if (folder / "vocab.txt").is_file():
-            return ForeignTokenizer(_wordpiece(folder), controls, vocabulary)
+            return _wordpiece(folder, vocabulary)
     except UserError:
         raise
     except Exception as error:  # the library raises plain Exception
@@ -59,7 +60,7 @@ def llama2c_tokenizer(path: Path, vocabulary: int) -> ForeignTokenizer:
     ]
     library = Library(models.BPE(pieces, merges, unk_token="<unk>", byte_fallback=True, fuse_unk=True))
     library.normalizer = normalizers.Sequence([normalizers.Prepend(SPACE), normalizers.Replace(" ", SPACE)])
-    return ForeignTokenizer(json.loads(library.to_str()), {0: "<unk>", 1: "<s>", 2: "</s>"}, vocabulary)
+    return ForeignTokenizer(json.loads(library.to_str()), {0: "<unk>", 1: "<s>", 2: "</s>"}, vocabulary, ([1], []))
 
 
 def _gpt2(words: Path, merges: Path) -> Mapping[str, Any]:
@@ -72,15 +73,24 @@ def _gpt2(words: Path, merges: Path) -> Mapping[str, Any]:
     return content
 
 
-def _wordpiece(folder: Path) -> Mapping[str, Any]:
+def _frame(content: Mapping[str, Any]) -> tuple[list[int], list[int]]:
+    """The ids that this tokenizer puts before and after a text."""
+    library = Library.from_str(json.dumps({**content, "truncation": None, "padding": None}))
+    plain, whole = (library.encode("a", add_special_tokens=added).ids for added in (False, True))
+    at = next((i for i in range(len(whole)) if whole[i : i + len(plain)] == plain), 0)
+    return whole[:at], whole[at + len(plain) :]
+
+
+def _wordpiece(folder: Path, vocabulary: int) -> ForeignTokenizer:
     words = _bytes(folder / "vocab.txt").decode().removesuffix("\n").split("\n")
     settings = folder / "tokenizer_config.json"
     lowercase = json.loads(_bytes(settings)).get("do_lower_case", True) if settings.is_file() else True
     library = Library(models.WordPiece({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
     library.normalizer = normalizers.BertNormalizer(lowercase=bool(lowercase))
     library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    content: Mapping[str, Any] = json.loads(library.to_str())
-    return content
+    controls = {i: word for i, word in enumerate(words) if word in BERT_CONTROLS}
+    ends = [[i for i, word in controls.items() if word == name] for name in ("[CLS]", "[SEP]")]
+    return ForeignTokenizer(json.loads(library.to_str()), controls, vocabulary, (ends[0], ends[1]))
 
 
 def _bytes(path: Path) -> bytes:

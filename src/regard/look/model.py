@@ -14,6 +14,10 @@ from regard.engine.explain import Explanation
 from regard.errors import UserError
 from regard.files import write
 from regard.look.figure import Picture
+from regard.tasks.filler import Filled, Filler
+from regard.tasks.folder import Loaded
+from regard.tasks.ready import Ready
+from regard.tasks.teller import Teller
 from regard.tasks.translator import Translator
 
 
@@ -28,18 +32,22 @@ class Look:
     """Which word each piece of the target belongs to."""
     columns: list[int]
     """Likewise for the source."""
+    start: str = "<start>"
+    """What the first step took for the word before."""
 
     def picture(self, path: str | None = None, head: int | None = None, *, pieces: bool = False) -> Picture:
-        """Of one site (default: the last that looks across), of one head or their mean, by words or by pieces."""
-        across = [name for name in self.told.maps if name.endswith("cross")]
-        if not across:
+        """Of one site (default: the last that looks across, or else at itself), of one head or their mean, by words or
+        by pieces."""
+        if not self.told.maps:
             raise UserError("this model has no attention to look at; train one with attention")
-        path = path or across[-1]
+        path = path or ([name for name in self.told.maps if name.endswith("cross")] or list(self.told.maps))[-1]
         if path not in self.told.maps:
             raise UserError(f"there is no attention at {path!r}; choose {', '.join(self.told.maps)}")
-        sides = {"encoder": (0, 0), "decoder": (1, 1)}[path.split(".")[0]] if path.endswith("self") else (1, 0)
-        groups = [(self.columns, self.rows)[side] for side in sides]
-        labels = [(self.source, self.target)[side] for side in sides]
+        source, target = (self.source, self.columns), (self.target, self.rows)
+        taken = ([self.start, *self.target[:-1]], [-1, *self.rows[:-1]])  # what each step knew of the target
+        both = {"encoder": (source, source), "decoder": (target, taken)}[path.split(".")[0]]
+        (rows, row_groups), (columns, column_groups) = both if path.endswith("self") else (target, source)
+        labels, groups = [rows, columns], [row_groups, column_groups]
         if pieces:
             weights, words = self.told.maps[path], labels
         else:
@@ -80,14 +88,47 @@ class Model(Translator):
 
     def attend(self, text: str, target: str | None = None) -> Look:
         (told,) = self.explain([text], None if target is None else self.spelled([target]))
-        source, target_side = self.tokenizers.source, self.tokenizers.target
-        return Look(
-            told,
-            source.pieces(told.source),
-            target_side.pieces(told.target),
-            target_side.words(told.target),
-            source.words(told.source),
-        )
+        return _look(self, told)
+
+
+class TextModel(Teller):
+    """A language model: `model("Once upon a time")` tells what follows."""
+
+    def __call__(self, texts: str | Sequence[str], *, stop: Sequence[str] = ()) -> str | list[str]:
+        found = self.tell([texts] if isinstance(texts, str) else texts, stop=stop)
+        said = [self.text(hypotheses[0], stop) for hypotheses in found]
+        return said[0] if isinstance(texts, str) else said
+
+    def attend(self, text: str, target: str | None = None) -> Look:
+        return _look(self, self.explain(text, target))
+
+
+class BlankModel(Filler):
+    """An encoder: `model("The [MASK] barks")` fills blanks, `model.vectors(texts)` makes vectors."""
+
+    def __call__(self, texts: str | Sequence[str]) -> Filled | list[Filled]:
+        found = self.fill([texts] if isinstance(texts, str) else texts)
+        return found[0] if isinstance(texts, str) else found
+
+    def attend(self, text: str, target: str | None = None) -> Look:
+        if target is not None:
+            raise UserError("this model says nothing of its own, so it goes without --target")
+        return _look(self, self.explain(text))
+
+
+READY: dict[str, type[Ready]] = {"translation": Model, "language": TextModel, "masked": BlankModel}
+
+
+def ready(loaded: Loaded, **options: Any) -> Any:
+    """The model, to be called."""
+    return READY[loaded.task](loaded, **options)
+
+
+def _look(model: Ready, told: Explanation) -> Look:
+    source, target = model.tokenizers.source, model.tokenizers.target
+    start = target.pieces([model.model.start])[0]
+    words = target.words(told.target), source.words(told.source)
+    return Look(told, source.pieces(told.source), target.pieces(told.target), *words, start)
 
 
 def _head(weights: Tensor, head: int | None, path: str) -> Tensor:

@@ -56,6 +56,8 @@ class Writer(nn.Module, Generic[S]):
 class LanguageModel(Writer[S]):
     """A writer without a source: what it goes on from is its own text."""
 
+    longest: int | None = None  # tokens that it has positions for, if there is an end to them
+
     def nothing_yet(self, rows: int, *, watch: bool = False) -> S:
         """The state before the first token."""
         raise NotImplementedError  # abstract

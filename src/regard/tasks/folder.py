@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +14,36 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from regard.data.tokenizer import Tokenizer
-from regard.decode.config import Beam, Search
+from regard.decode.config import Beam, Greedy, Sample, Search
 from regard.errors import UserError
 from regard.files import write
 from regard.models.build import MODELS
-from regard.models.config import RecurrentConfig, TransformerConfig
-from regard.models.seq2seq import Seq2seq
+from regard.models.config import BertConfig, GptConfig, RecurrentConfig, RecurrentTextConfig, TransformerConfig
 from regard.tasks.translation import Tokenizers
 
 MODEL, CONFIG = "model.safetensors", "config.json"
 FORMAT, VERSION = "regard", 1
 MOST_CONFIG = 1 << 20  # bytes
+TASKS: dict[str, tuple[Any, type[Search]]] = {  # the models of each, and how they are searched
+    "translation": (TransformerConfig | RecurrentConfig, Beam),
+    "language": (GptConfig | RecurrentTextConfig, Sample),
+    "masked": (BertConfig, Greedy),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Loaded:
+    """A model with all it needs, from a folder of ours or from elsewhere."""
+
+    task: str
+    model: Any
+    tokenizers: Tokenizers | None
+    """None where the words did not come with the weights."""
+    search: Search
+    max_length: int
+    """Tokens of the longest text that it was trained on."""
+    name: str
+    """Changes whenever the model does."""
 
 
 def save_tokenizers(folder: Path, tokenizers: Tokenizers) -> None:
@@ -63,21 +82,26 @@ def save_model(
     write(folder / CONFIG, json.dumps(described, indent=1).encode())
 
 
-def load_model(folder: Path) -> tuple[Seq2seq[Any], Beam, int]:
-    """The model of a folder, the search it was validated with, and the longest source it was trained on, in tokens."""
-    described = _described(folder)
-    path = folder / CONFIG
-    if described.get("task") != "translation":
-        raise UserError(f"{path}: is a model for {described.get('task')}, and this asks for a translator")
-    shape: TransformerConfig | RecurrentConfig = _valid(TransformerConfig | RecurrentConfig, described, "model", path)
-    search: Beam = _valid(Beam, described, "search", path)
+def load_folder(folder: Path) -> Loaded:
+    """What `regard train` or `regard import` wrote."""
+    described, path = _described(folder), folder / CONFIG
+    if described.get("task") not in TASKS:
+        raise UserError(f"{path}: is a model for {described.get('task')}; this Regard knows {', '.join(TASKS)}")
+    task = str(described["task"])
+    shape = _valid(TASKS[task][0], described, "model", path)
+    search: Search = _valid(TASKS[task][1], described, "search", path)
     max_length: int = _valid(int, described, "max_length", path)
     with torch.device("meta"):  # shapes only: a lying config must not cost memory
         wanted = {name: tuple(p.shape) for name, p in MODELS[type(shape)](shape).named_parameters()}
     weights = _weights(folder / MODEL, wanted)
     model = MODELS[type(shape)](shape)
     model.load_state_dict(weights, strict=False)  # tied tables are stored once
-    return model, search, max_length
+    return Loaded(task, model, load_tokenizers(folder), search, max_length, stamp(path))
+
+
+def stamp(path: Path) -> str:
+    """A file, and when it was last changed."""
+    return f"{path.resolve()} {path.stat().st_mtime_ns}"
 
 
 def read_json(folder: Path) -> dict[str, Any]:

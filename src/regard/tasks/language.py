@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from regard.attention.site import Site
 from regard.data.tokenizer import Tokenizer
 from regard.engine.torch import Engine
+from regard.models.lstm import RecurrentText
 from regard.rng import Key
 from regard.tasks.task import Direction, Loss, Shape
 
@@ -121,29 +122,36 @@ class LanguageModelling:
         return (time.perf_counter() - began) * len(self.held.ids) / len(some)
 
     def nats(self, model: nn.Module, ids: Ids) -> float:
-        """Lost on all ids but the first: each is told from half a context before it at least, or, where a state is
-        carried on, from all."""
-        return _carried(model, ids) if self.carry else self._windowed(model, ids)
-
-    def _windowed(self, model: Any, ids: Ids) -> float:
-        context, lost = self.context, 0.0
-        half = max(1, context // 2)
-        firsts = np.arange(0, max(1, len(ids) - 1 - context + half), half)
-        for at in range(0, len(firsts), self.rows):
-            starts = firsts[at : at + self.rows, None]
-            index = starts + np.arange(context + 1)
-            tokens = torch.from_numpy(ids[index.clip(max=len(ids) - 1)].astype(np.int64))
-            wanted = tokens[:, 1:].clone()
-            old = (np.arange(context) < context - half) & (starts > 0)  # told by the window before
-            wanted[torch.from_numpy(old | (index[:, 1:] >= len(ids)))] = IGNORED
-            state = model.nothing_yet(len(tokens))
-            if self.apart:
-                state = replace(state, segments=_documents(tokens[:, :-1], self.tokenizer.end))
-            logits = model.head(model.advance(tokens[:, :-1], state)[0]).flatten(0, 1)
-            lost += float(F.cross_entropy(logits, wanted.flatten(), ignore_index=IGNORED, reduction="sum"))
-        return lost
+        """Lost on all ids but the first."""
+        return nats(model, ids, self.context, rows=self.rows, apart=self.tokenizer.end if self.apart else None)
 
 
+def nats(model: nn.Module, ids: Ids, context: int, *, rows: int, apart: int | None = None) -> float:
+    """What is lost on all ids but the first: each is told from half a context before it at least, or, where a state is
+    carried on, from all. After the id `apart`, nothing before it is seen."""
+    return _carried(model, ids) if isinstance(model, RecurrentText) else _windowed(model, ids, context, rows, apart)
+
+
+@torch.no_grad()
+def _windowed(model: Any, ids: Ids, context: int, rows: int, apart: int | None) -> float:
+    half, lost = max(1, context // 2), 0.0
+    firsts = np.arange(0, max(1, len(ids) - 1 - context + half), half)
+    for at in range(0, len(firsts), rows):
+        starts = firsts[at : at + rows, None]
+        index = starts + np.arange(context + 1)
+        tokens = torch.from_numpy(ids[index.clip(max=len(ids) - 1)].astype(np.int64))
+        wanted = tokens[:, 1:].clone()
+        old = (np.arange(context) < context - half) & (starts > 0)  # told by the window before
+        wanted[torch.from_numpy(old | (index[:, 1:] >= len(ids)))] = IGNORED
+        state = model.nothing_yet(len(tokens))
+        if apart is not None:
+            state = replace(state, segments=_documents(tokens[:, :-1], apart))
+        logits = model.head(model.advance(tokens[:, :-1], state)[0]).flatten(0, 1)
+        lost += float(F.cross_entropy(logits, wanted.flatten(), ignore_index=IGNORED, reduction="sum"))
+    return lost
+
+
+@torch.no_grad()
 def _carried(model: Any, ids: Ids) -> float:
     state, lost = model.nothing_yet(1), 0.0
     for at in range(0, len(ids) - 1, ONWARD):

@@ -44,7 +44,7 @@ class Tokenizers:
     def read(self, texts: Sequence[str], tag: str | None = None) -> list[list[int]]:
         """Sources as a model reads them: the direction's tag if there is one, the words, the end mark."""
         first = [] if tag is None else [self.source.tag_id(tag)]
-        return [[*first, *ids, END] for ids in self.source.encode(texts)]
+        return [self.source.framed([*first, *ids]) for ids in self.source.encode(texts)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,11 +168,11 @@ def log_probs(
     found = np.zeros(len(sources))
     sizes = [np.array([len(x) for x in side]) for side in (sources, targets)]
     for names in plan(sizes[0], sizes[1] + 1, batch_tokens, None):
-        tokens = _padded([np.array([START, *targets[i], END]) for i in names]).tokens
-        logits = model(_padded([np.array(sources[i]) for i in names]), tokens[:, :-1])
-        wanted = tokens[:, 1:]
-        lost = F.cross_entropy(logits.transpose(1, 2), wanted, ignore_index=PADDING, reduction="none")
-        found[names] = -lost.double().sum(1).numpy()
+        target = _padded([np.array([model.start, *targets[i], model.end]) for i in names])
+        logits = model(_padded([np.array(sources[i]) for i in names]), target.tokens[:, :-1])
+        lost = F.cross_entropy(logits.transpose(1, 2), target.tokens[:, 1:], reduction="none").double()
+        real = torch.arange(lost.shape[1])[None] < target.lengths[:, None] - 1
+        found[names] = -(lost * real).sum(1).numpy()
     return found
 
 

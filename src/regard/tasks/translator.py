@@ -1,44 +1,34 @@
-"""A trained folder, ready to translate: raw text in and out."""
+"""A trained model, ready to translate: raw text in and out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from pathlib import Path
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from regard.decode.config import Beam
+from regard.decode.config import Search
 from regard.decode.job import Hypothesis
 from regard.engine.explain import Explanation, explain
 from regard.engine.torch import TorchEngine
 from regard.errors import UserError
 from regard.shapes import Padded
-from regard.tasks.folder import load_model, load_tokenizers
-from regard.tasks.translation import Tokenizers, log_probs
+from regard.tasks.folder import Loaded
+from regard.tasks.ready import Ready, as_given, ids_of
+from regard.tasks.translation import log_probs
 
 
-class Translator:
+class Translator(Ready):
     """Texts in, hypotheses out; blank in, blank out."""
 
     def __init__(
-        self,
-        folder: Path,
-        *,
-        beam: int | None = None,
-        num_best: int = 1,
-        batch_size: int | None = None,
-        tag: str | None = None,
+        self, loaded: Loaded, *, search: Search | None = None, batch_size: int | None = None, tag: str | None = None
     ) -> None:
-        self.model, search, self.max_length = load_model(folder)
-        self.search: Beam = replace(search, size=max(beam or search.size, num_best), num_best=num_best)
-        self.tokenizers: Tokenizers = load_tokenizers(folder)
-        self.engine = TorchEngine(self.model, batch_size=batch_size)
-        self.tag = tag
-        described = folder / "config.json"
-        self.name = f"{described.resolve()} {described.stat().st_mtime_ns}"
-        """Changes whenever the model does."""
+        super().__init__(loaded, search=search, batch_size=batch_size)
+        self.engine, self.tag = TorchEngine(self.model, batch_size=batch_size), tag
 
     def translate(self, texts: Sequence[str], tick: Callable[[int], None] | None = None) -> list[list[Hypothesis]]:
         """For each text its hypotheses, best first; none for a blank one."""
@@ -49,9 +39,18 @@ class Translator:
             results[i] = hypotheses
         return results
 
+    @torch.no_grad()
+    def logits(self, source_ids: Any, target_ids: Any) -> Tensor:
+        """Of the word after each of target_ids, which begin with the start token: (B, T, V), or (T, V) of one row."""
+        sources, _ = ids_of(source_ids, self.model.config.source_vocabulary)
+        targets, alone = ids_of(target_ids, self.model.config.target_vocabulary)
+        if len(sources) != len(targets):
+            raise UserError(f"{len(sources)} rows of source ids and {len(targets)} of target ids; give as many")
+        return as_given(self.model(sources, targets.tokens), alone)
+
     def score(self, texts: Sequence[str], targets: Sequence[str]) -> tuple[NDArray[np.float64], int]:
         """The log-probability of each target with its end mark, given its text, and how many tokens that were."""
-        said = self.tokenizers.target.encode(targets)
+        said = self.tokenizer.encode(targets)
         found = log_probs(self.model, self.tokenizers.read(texts, self.tag), said)
         return found, sum(len(ids) + 1 for ids in said)
 
@@ -67,11 +66,11 @@ class Translator:
 
     def text(self, hypothesis: Hypothesis) -> str:
         """One line, whatever the model says."""
-        return " ".join(self.tokenizers.target.decode(hypothesis.tokens).split("\n"))
+        return " ".join(self.tokenizer.decode(hypothesis.tokens).split("\n"))
 
     def spelled(self, targets: Sequence[str]) -> list[list[int]]:
         """Targets as outputs: tokens and the end mark."""
-        return [[*ids, self.model.end] for ids in self.tokenizers.target.encode(targets)]
+        return [[*ids, self.model.end] for ids in self.tokenizer.encode(targets)]
 
     def explain(self, texts: Sequence[str], outputs: Sequence[Sequence[int]] | None = None) -> list[Explanation]:
         """What the model looked at while it translated each text, or would have for outputs given."""

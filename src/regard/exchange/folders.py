@@ -1,0 +1,56 @@
+"""Models from anywhere: folders of ours and of Hugging Face's layout, and single files of other tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from regard.decode.config import Beam, Greedy, Sample, Search
+from regard.errors import UserError
+from regard.exchange.huggingface import read_folder
+from regard.exchange.llama2c import read_llama2c
+from regard.exchange.words import llama2c_tokenizer
+from regard.models.build import MODELS
+from regard.models.config import BertConfig, Seq2seqConfig
+from regard.tasks.folder import CONFIG, FORMAT, Loaded, load_folder, read_json, stamp
+from regard.tasks.translation import Tokenizers
+
+TOKENIZERS = ("tokenizer.bin", "tok*.bin")  # beside a model of llama2.c
+
+
+def load_any(path: Path) -> Loaded:
+    """By what it is: a file by its ending, a folder by its config.json."""
+    if path.is_file():
+        return _file(path)
+    described = read_json(path)
+    return load_folder(path) if described.get("format") == FORMAT else load_foreign(path)
+
+
+def load_foreign(path: Path) -> Loaded:
+    """A folder in Hugging Face's layout, or a file of another tool."""
+    if path.is_file():
+        return _file(path)
+    read = read_folder(path)
+    return _loaded(read.model, read.tokenizers, read.max_length, path / CONFIG)
+
+
+def _loaded(model: Any, tokenizers: Tokenizers | None, max_length: int, path: Path) -> Loaded:
+    found: tuple[str, Search] = "language", Sample()
+    if isinstance(model.config, BertConfig):
+        found = "masked", Greedy()
+    elif isinstance(model.config, Seq2seqConfig):
+        found = "translation", Beam(max_ratio=3.0)
+    return Loaded(found[0], model, tokenizers, found[1], max_length, stamp(path))
+
+
+def _file(path: Path) -> Loaded:
+    if path.suffix != ".bin":
+        raise UserError(f"{path}: is no folder of a model, and no .bin of llama2.c or .npz of g2p-en")
+    config, weights, longest = read_llama2c(path)
+    model = MODELS[type(config)](config)
+    model.load_state_dict(weights, strict=False)  # tied tables are stored once
+    beside = [found for pattern in TOKENIZERS for found in sorted(path.parent.glob(pattern)) if found != path]
+    if not beside:
+        return _loaded(model, None, longest, path)
+    tokenizer = llama2c_tokenizer(beside[0], config.vocabulary)
+    return _loaded(model, Tokenizers(tokenizer, tokenizer), longest, path)

@@ -1,0 +1,61 @@
+"""What every model that is ready to run has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from regard.data.tokenizer import Tokenizer
+from regard.decode.config import Search
+from regard.errors import UserError
+from regard.shapes import Padded
+from regard.tasks.folder import Loaded
+from regard.tasks.translation import Tokenizers
+
+TOGETHER = 4096  # tokens of a batch
+Rows = Sequence[Sequence[int]]
+
+
+class Ready:
+    """A model, its words and its search."""
+
+    def __init__(self, loaded: Loaded, *, search: Search | None = None, batch_size: int | None = None) -> None:
+        self.model, self.max_length, self.name = loaded.model, loaded.max_length, loaded.name
+        self.search, self.batch_size, self._tokenizers = search or loaded.search, batch_size, loaded.tokenizers
+
+    @property
+    def tokenizers(self) -> Tokenizers:
+        if self._tokenizers is None:
+            raise UserError("this model came without the files of its tokenizer; copy them too, or use .logits(ids)")
+        return self._tokenizers
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Of what it says."""
+        return self.tokenizers.target
+
+    def batches(self, rows: Rows) -> Iterator[tuple[list[int], Padded]]:
+        """Rows of like length together, with their numbers; the longest first."""
+        order, done = sorted(range(len(rows)), key=lambda i: -len(rows[i])), 0
+        while done < len(order):
+            size = self.batch_size or max(1, TOGETHER // max(1, len(rows[order[done]])))
+            members = order[done : done + size]
+            yield members, Padded.of([rows[i] for i in members])
+            done += len(members)
+
+
+def ids_of(given: Any, vocabulary: int) -> tuple[Padded, bool]:
+    """Ids as a caller gives them, one row or several, lists or tensors; and whether it was one."""
+    rows = given.tolist() if hasattr(given, "tolist") else list(given)
+    alone = bool(rows) and not isinstance(rows[0], list | tuple)
+    rows = [rows] if alone else [list(row) for row in rows]
+    flat = [i for row in rows for i in row]
+    if not all(rows) or not rows or not all(isinstance(i, int) and 0 <= i < vocabulary for i in flat):
+        raise UserError(f"ids have to be rows of numbers from 0 to {vocabulary - 1}, and none empty")
+    return Padded.of(rows), alone
+
+
+def as_given(logits: Tensor, alone: bool) -> Tensor:
+    return logits[0] if alone else logits

@@ -1,0 +1,113 @@
+"""A language model, ready to go on with texts and to say how likely they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.decode.filters import Filter, Listen, StopAt
+from regard.decode.job import Hypothesis
+from regard.engine.explain import Explanation, explain_text
+from regard.engine.torch import TorchEngine
+from regard.tasks.language import nats
+from regard.tasks.ready import Ready, as_given, ids_of
+
+HALF_CHARACTER = "\ufffd"
+
+
+class Teller(Ready):
+    """Prompts in, hypotheses out, which hold what follows the prompt."""
+
+    def prompts(self, texts: Sequence[str]) -> list[list[int]]:
+        """As the model reads them; of one that leaves no room, the end."""
+        found = [self.tokenizer.prompt(ids, self.model.start) for ids in self._ids(texts)]
+        longest = self.model.longest
+        if longest is None:
+            return found
+        return [ids[-max(1, longest - min(self.search.max_length, longest // 2)) :] for ids in found]
+
+    def tell(
+        self,
+        texts: Sequence[str],
+        *,
+        stop: Sequence[str] = (),
+        tick: Callable[[int], None] | None = None,
+        heard: Callable[[str], None] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """For each prompt what follows it, best first; `heard` is told what follows a single one while it grows."""
+        filters: list[Filter] = [StopAt(stop, self.spell, self.model.end)] if stop else []
+        if heard is not None:
+            filters.append(Listen(lambda ids: heard(before(self.spell(ids), stop))))
+        engine = TorchEngine(self.model, batch_size=self.batch_size, filters=filters)
+        return engine.decode(self.prompts(texts), self.search, tick=tick)
+
+    def text(self, hypothesis: Hypothesis, stop: Sequence[str] = ()) -> str:
+        """What follows the prompt, up to a string that stops it."""
+        return before(self.spell(hypothesis.tokens), stop)
+
+    def spell(self, ids: Sequence[int]) -> str:
+        return self.tokenizer.decode([i for i in ids if i != self.model.end], spaced=False)
+
+    @torch.no_grad()
+    def logits(self, ids: Any) -> Tensor:
+        """Of the word after each of ids: (B, T, V), or (T, V) of one row."""
+        rows, alone = ids_of(ids, self.model.config.vocabulary)
+        return as_given(self.model(rows.tokens), alone)
+
+    @torch.no_grad()
+    def score(self, texts: Sequence[str]) -> list[tuple[float, int]]:
+        """The log-probability of each text, and of how many tokens; each is told from all before it that fit."""
+        found = [(0.0, 0)] * len(texts)
+        rows = [[self.model.start, *ids] for ids in self._ids(texts)]
+        filled = [i for i, row in enumerate(rows) if 1 < len(row) <= self.max_length]
+        for members, batch in self.batches([rows[i] for i in filled]):
+            lost = self.model(batch.tokens[:, :-1]).log_softmax(-1).gather(2, batch.tokens[:, 1:, None])[..., 0]
+            real = torch.arange(lost.shape[1])[None] < batch.lengths[:, None] - 1
+            for i, total in zip(members, (lost.double() * real).sum(1).tolist(), strict=True):
+                found[filled[i]] = (total, len(rows[filled[i]]) - 1)
+        for i, row in enumerate(rows):
+            if len(row) > self.max_length:
+                found[i] = (-nats(self.model, np.array(row), self.max_length - 1, rows=4), len(row) - 1)
+        return found
+
+    def explain(self, text: str, target: str | None = None) -> Explanation:
+        """What it looked at while it read the text and went on, by itself or with the target."""
+        (prompt,) = self.prompts([text])
+        said = self.tell([text])[0][0].tokens if target is None else self._ids([target])[0]
+        if len(prompt) == 1 and not said:
+            said = [self.model.end]
+        return explain_text(self.model, [*prompt, *said])
+
+    def _ids(self, texts: Sequence[str]) -> list[list[int]]:
+        return self.tokenizer.encode(texts, spaced=False)
+
+
+def before(said: str, stop: Sequence[str]) -> str:
+    """A text up to the first of these strings."""
+    return said[: min((said.index(text) for text in stop if text in said), default=len(said))]
+
+
+class Stream:
+    """Writes a text as it grows; what may yet change, part of a character or of a string that stops, waits."""
+
+    def __init__(self, put: Callable[[str], None], stop: Sequence[str] = ()) -> None:
+        self.put, self.stop, self.done = put, stop, 0
+
+    def __call__(self, said: str) -> None:
+        sure = len(said.rstrip(HALF_CHARACTER))
+        for text in self.stop:
+            held = next((n for n in range(len(text) - 1, 0, -1) if said.endswith(text[:n])), 0)
+            sure = min(sure, len(said) - held)
+        self._write(said[:sure])
+
+    def end(self, said: str) -> None:
+        self._write(said)
+
+    def _write(self, said: str) -> None:
+        if len(said) > self.done:
+            self.put(said[self.done :])
+            self.done = len(said)
