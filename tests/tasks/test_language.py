@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from regard.attention.config import PositionConfig
-from regard.data.config import TextConfig, TextDataConfig, TokenizerConfig
+from regard.data.config import RunningText, TextDataConfig, TokenizerConfig
 from regard.data.documents import parted, pieces
 from regard.data.tokenizer import END
 from regard.errors import UserError
@@ -32,7 +32,7 @@ def play(tmp_path: Path) -> Path:
 
 
 def data(play: Path, **settings: Any) -> TextDataConfig:
-    return TextDataConfig(**{"train": (TextConfig(file=str(play)),), "tokenizer": CHARACTERS, "context": 8, **settings})
+    return TextDataConfig(**{"train": (RunningText(file=str(play)),), "tokenizer": CHARACTERS, "context": 8, **settings})
 
 
 def small(tokens: int, kind: str) -> Any:
@@ -44,7 +44,7 @@ def small(tokens: int, kind: str) -> Any:
 
 
 def test_documents_are_files_paragraphs_or_lines(play: Path) -> None:
-    where = [TextConfig(file=str(play))]
+    where = [RunningText(file=str(play))]
     whole = list(pieces(where, "file"))
     assert "".join(text for text, _ in whole) == play.read_text("utf-8")
     assert [ends for _, ends in whole] == [False] * 7 + [True]
@@ -58,7 +58,7 @@ def test_documents_are_files_paragraphs_or_lines(play: Path) -> None:
 
 def test_text_is_held_out_to_the_character(play: Path) -> None:
     text = play.read_text("utf-8")
-    first, rest = parted(pieces([TextConfig(file=str(play))], "file"), 20)
+    first, rest = parted(pieces([RunningText(file=str(play))], "file"), 20)
     assert ("".join(t for t, _ in first), "".join(t for t, _ in rest)) == (text[:20], text[20:])
     config = data(play, hold_out=0.3)
     tokenizer = texts.tokenizer_for(config, play.parent)
@@ -75,7 +75,7 @@ def test_text_is_held_out_to_the_character(play: Path) -> None:
 def test_every_token_is_counted_once(kind: str, play: Path) -> None:
     """A context as long as the text, so that both kinds of model see all that came before."""
     tokenizer = texts.tokenizer_for(data(play), play.parent)
-    held = texts.text_of(tokenizer, list(pieces([TextConfig(file=str(play))], "file")))
+    held = texts.text_of(tokenizer, list(pieces([RunningText(file=str(play))], "file")))
     model, longest = small(tokenizer.vocabulary, kind), len(held.ids)
     row = torch.from_numpy(held.ids)[None]
     told = model(row[:, :-1]).log_softmax(-1).gather(2, row[:, 1:, None])[0, :, 0]
@@ -171,7 +171,7 @@ def test_trains_and_goes_on_to_the_same_weights(kind: str, play: Path) -> None:
 
 def test_settings_that_contradict_each_other(play: Path) -> None:
     with pytest.raises(UserError, match="give one of the two"):
-        TextConfig(file="a", corpus="b")
+        RunningText(file="a", corpus="b")
     config = data(play, context=4000)
     tokenizer = texts.tokenizer_for(config, play.parent)
     with pytest.raises(UserError, match="fill no context"):
