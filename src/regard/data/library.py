@@ -48,7 +48,9 @@ def set_parts(library: Tokenizer, kind: TokenizerKind) -> None:
     library.no_padding()
     library.no_truncation()
     if kind == "words":
-        library.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+        # A line end is a word of its own, as published perplexities count it.
+        spaces, ends = pre_tokenizers.Split(Regex(r"[^\S\n]+"), "removed"), pre_tokenizers.Split("\n", "isolated")
+        library.pre_tokenizer = pre_tokenizers.Sequence([spaces, ends])
     elif kind == "characters":
         library.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
         library.decoder = decoders.Fuse()

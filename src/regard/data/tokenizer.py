@@ -95,7 +95,8 @@ class Tokenizer:
         """The text again; control ids are dropped, and the unknown is shown as ⁇."""
         self._check(ids)
         if self.kind == "words":
-            return " ".join(self._bytes[i].decode() for i in ids if self._bytes[i])
+            text = " ".join(self._bytes[i].decode() for i in ids if self._bytes[i])
+            return text.replace(" \n", "\n").replace("\n ", "\n")
         text = b"".join(self._bytes[i] for i in ids).decode("utf-8", "replace")
         return text.removeprefix(" ") if spaced and self.kind != "characters" else text
 
