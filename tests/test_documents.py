@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from regard.cli.init import RECIPES
 from regard.data.config import PairsConfig, RunningText, TokenizerConfig
-from regard.recipe import read
-from regard.train.config import Recipe, TextRecipe
+from regard.train.config import MaskedRecipe, Recipe, TextRecipe, parse_recipe, read_recipe
 from tests.contracts.snippets import ROOT, python_blocks, run
 
 
@@ -37,7 +38,7 @@ def test_the_example_in_contributing_has_twenty_lines() -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "recipes").glob("*.yaml")), ids=lambda path: path.stem)
 def test_recipes_are_read_and_say_how_they_are_run(path: Path) -> None:
-    read(Recipe, path)
+    read_recipe(path)
     header = path.read_text("utf-8").split("data:")[0]
     assert f"regard train recipes/{path.name}" in header
     assert "Expected score:" in header
@@ -62,6 +63,17 @@ def test_a_recipe_has_at_most_60_keys() -> None:
     twice = leaves(PairsConfig) + leaves(TokenizerConfig)
     assert leaves(Recipe) - twice <= 60
     assert leaves(TextRecipe) - leaves(RunningText) <= 60
+    assert leaves(MaskedRecipe) - leaves(RunningText) <= 60
+
+
+@pytest.mark.parametrize("task", RECIPES)
+def test_a_starter_recipe_is_read_and_has_at_most_12_keys(task: str) -> None:
+    assert parse_recipe(RECIPES[task], task).task == task
+    sections = yaml.safe_load(RECIPES[task])
+    sections.pop("task", None)
+    assert sum(map(len, sections.values())) <= 12
+    settings = [line for line in RECIPES[task].splitlines() if line.startswith("  ")]
+    assert sum("#" in line for line in settings) > len(settings) / 2
 
 
 @pytest.mark.slow

@@ -14,6 +14,8 @@ from regard.train.checkpoint import TrainState
 from regard.train.config import AnyRecipe
 from regard.train.plan import Plan
 
+PURPOSES = {"translation": "translation", "language": "language modelling", "masked": "guessing words"}
+
 
 def training_curve(folder: Path, metric: str) -> str:
     """The metric against minutes, as SVG."""
@@ -41,7 +43,7 @@ def card(recipe: AnyRecipe, plan: Plan, state: TrainState, folder: Path) -> str:
     trained = ", ".join(map(_told, recipe.data.train))
     return f"""# {folder.name}
 
-A {recipe.model.kind} for {recipe.task}, trained by Regard {__version__}. `regard run {folder} < input.txt`
+A {recipe.model.kind} for {PURPOSES[recipe.task]}, trained by Regard {__version__}. `regard run {folder} < input.txt`
 
 | trained on | {trained} |
 |---|---|

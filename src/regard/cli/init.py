@@ -15,8 +15,6 @@ model:
   width: 128
   encoder_layers: 4
   decoder_layers: 4
-  num_heads: 4
-  hidden: 256  # of the feed-forward layers
   dropout: 0.15
   tied: all  # word tables of source, target and output are one; output or none for separate tokenizers
 train:
@@ -24,7 +22,44 @@ train:
   lr: 0.003  # at its peak
   metric: bleu  # or chrf, exact_match, word_error_rate, bleu_tokenized: what the best model is best at
 """
-RECIPES = {"translation": TRANSLATION}
+LANGUAGE = """\
+# A model that goes on with a text. Whatever is left out has a default; the whole recipe is stored with the model.
+task: language
+data:
+  train: [{file: book.txt}]  # running text, plain or .gz; or {corpus: wikitext2/train}
+  hold_out: 0.1  # of the characters, the last ones, to validate on; or name others by valid: [{file: other.txt}]
+  documents: file  # or paragraph, line: what is a text of its own
+  tokenizer: {kind: bpe, vocabulary: 6000}  # or unigram, words, characters
+  context: 256  # tokens that are seen at once
+model:
+  kind: gpt  # or recurrent_text
+  width: 192
+  num_layers: 4
+  dropout: 0.1  # more, the more often the same text is seen
+train:
+  minutes: 30  # or steps: 5000
+  lr: 0.002  # at its peak
+"""
+MASKED = """\
+# An encoder, which fills blanks and makes vectors. Whatever is left out has a default; the whole recipe is stored with
+# the model.
+task: masked
+data:
+  train: [{file: book.txt}]  # running text, plain or .gz; or {corpus: wikitext2/train}
+  hold_out: 0.1  # of the characters, the last ones, to validate on; or name others by valid: [{file: other.txt}]
+  tokenizer: {kind: bpe, vocabulary: 6000}  # or unigram, words
+  context: 128  # tokens that are seen at once
+  masked: 0.15  # share of them that has to be guessed
+  whole_words: false  # true: all pieces of a word together
+model:
+  width: 192
+  num_layers: 4
+  next_sentence: false  # true: it also learns whether one part of a text follows another
+train:
+  minutes: 30  # or steps: 5000
+  lr: 0.002  # at its peak
+"""
+RECIPES = {"translation": TRANSLATION, "language": LANGUAGE, "masked": MASKED}
 
 
 def init(task: str) -> None:

@@ -28,11 +28,12 @@ BeamSize = Annotated[int | None, typer.Option("--beam", help="Hypotheses per ste
 BatchSize = Annotated[int | None, typer.Option(help="Sentences at once. Default: as many as fit well.")]
 Threads = Annotated[int | None, typer.Option(help="Processor threads. Default: all.")]
 Tag = Annotated[str | None, typer.Option(help="Direction, for models of several.")]
-RecipeFile = Annotated[Path | None, typer.Argument(help="A recipe (YAML), or use --source and --target.")]
+RecipeFile = Annotated[Path | None, typer.Argument(help="A recipe (YAML); or use --source and --target.")]
 Source = Annotated[Path | None, typer.Option(help="Text to translate from, a sentence a line.")]
 Target = Annotated[Path | None, typer.Option(help="Its translation, line by line.")]
 ValidSource = Annotated[Path | None, typer.Option(help="Held-out sentences to validate on. Default: some of --source.")]
 ValidTarget = Annotated[Path | None, typer.Option(help="Their translation.")]
+Text = Annotated[Path | None, typer.Option(help="Running text instead, for a language model.")]
 Minutes = Annotated[float | None, typer.Option(help="Time budget. Default: the recipe's, or what the data are worth.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", help="Override, such as train.lr=1e-3.")]
 
@@ -44,6 +45,7 @@ def train(
     target: Target = None,
     valid_source: ValidSource = None,
     valid_target: ValidTarget = None,
+    text: Text = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the run. Default: runs/ and the recipe's name.")] = None,
     minutes: Minutes = None,
     setting: Settings = None,
@@ -58,7 +60,7 @@ def train(
     from regard.cli.starter import Asked
     from regard.cli.train import run
 
-    asked = Asked(recipe, source, target, valid_source, valid_target, minutes, setting or [])
+    asked = Asked(recipe, source, target, valid_source, valid_target, text, minutes, setting or [])
     run(asked, out, threads, start, goes_on, tensorboard)
 
 
@@ -80,7 +82,7 @@ def check(
     from regard.cli.check import check
     from regard.cli.starter import Asked
 
-    check(Asked(recipe, source, target, valid_source, valid_target, minutes, setting or []), as_json)
+    check(Asked(recipe, source, target, valid_source, valid_target, None, minutes, setting or []), as_json)
 
 
 @app.command()
@@ -102,7 +104,7 @@ def demo(
 
 
 @app.command()
-def init(task: Annotated[str, typer.Argument(help="Such as translation.")] = "translation") -> None:
+def init(task: Annotated[str, typer.Argument(help="translation, language or masked.")] = "translation") -> None:
     """Print a commented recipe to start from.
 
     As in: regard init > recipe.yaml
@@ -173,7 +175,7 @@ def evaluate(
     model: Folder,
     source: Annotated[Path | None, typer.Option(help="Sentences to translate.")] = None,
     target: Annotated[Path | None, typer.Option(help="Their references.")] = None,
-    text: Annotated[Path | None, typer.Option(help="Language models: a text, to tell the perplexity of.")] = None,
+    text: Annotated[Path | None, typer.Option(help="A text: its perplexity; of encoders, words guessed.")] = None,
     beam: BeamSize = None,
     batch_size: BatchSize = None,
     tag: Tag = None,
@@ -200,7 +202,8 @@ def evaluate(
     threads: Threads = None,
 ) -> None:
     """Score a model on held-out text, or given targets by a model."""
-    from regard.cli.evaluate import align_files, evaluate_files, perplexity, pronounce_files, score_files
+    from regard.cli.evaluate import align_files, evaluate_files, evaluate_text, pronounce_files, score_files
+    from regard.tasks.filler import Filler
     from regard.tasks.teller import Teller
     from regard.tasks.translator import Translator
 
@@ -214,11 +217,11 @@ def evaluate(
         raise UserError("--choose-head compares heads with gold links; give them by --alignment FILE")
     asked = {"beam": beam, "num_best": 1, "sample": False, "max_tokens": None}
     translator = _model(model, threads, asked, batch_size, tag)
-    if isinstance(translator, Teller) and text is not None and source is None and target is None and not chosen:
-        perplexity(translator, text, as_json)
+    if isinstance(translator, Teller | Filler) and text and source is None and target is None and not chosen:
+        evaluate_text(translator, text, as_json)
         return
     if not isinstance(translator, Translator) or source is None or target is None:
-        raise UserError("give a translator --source and --target, or a language model --text alone")
+        raise UserError("give a translator --source and --target, or any other model --text alone")
     if alignment:
         align_files(translator, model, [source, target, alignment], output, choose_head, as_json)
     elif pronunciations:
@@ -228,6 +231,33 @@ def evaluate(
     else:
         files = [source, target, *([against] if against else [])]
         evaluate_files(translator, files, tokenized, output, as_json)
+
+
+@app.command("import")
+def import_(
+    model: Annotated[Path, typer.Argument(help="In Hugging Face's layout; or llama2.c's .bin, or g2p-en's .npz.")],
+    out: Annotated[Path, typer.Argument(help="A folder that is not there yet.")],
+) -> None:
+    """Bring a model of another tool into a folder of Regard's.
+
+    GPT-2, Llama, BERT, Marian, Pegasus and BART, with their tokenizers; nothing in the folder is run.
+    """
+    from regard.cli.exchange import import_model
+
+    import_model(model, out)
+
+
+@app.command()
+def export(
+    model: Folder,
+    out: Annotated[Path, typer.Argument(help="A folder that is not there yet.")],
+    to: Annotated[str, typer.Option("--to", help="huggingface, ctranslate2 or onnx.")],
+    texts: Annotated[Path | None, typer.Option(help="Lines to decode both ways. Default: words at random.")] = None,
+) -> None:
+    """Write a model as other tools read it, and check it there."""
+    from regard.cli.exchange import export_model
+
+    export_model(model, to, out, texts)
 
 
 @app.command()

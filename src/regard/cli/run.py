@@ -106,16 +106,17 @@ def _told(model: Teller, wanted: Wanted, texts: Sequence[str], done: int, tick: 
         return [f"{p:.4f}\t{n}\t{math.exp(min(-p / max(n, 1), 700)):.4f}" for p, n in scored]
     if wanted.num_best > 1 and not wanted.as_json:
         raise UserError("--nbest gives several outputs a line; add --json to tell them apart")
-    found = model.tell(texts, stop=wanted.stop, tick=tick)
+    filled = [text for text in texts if text.strip()]  # blank in, blank out
+    found = iter(model.tell(filled, stop=wanted.stop, tick=tick) if filled else [])
+    told = [
+        [{"text": model.text(h, wanted.stop), "log_prob": h.log_prob, "score": h.score} for h in next(found)]
+        if text.strip()
+        else []
+        for text in texts
+    ]
     if wanted.as_json:
-        return _as_json(
-            texts,
-            [
-                [{"text": model.text(h, wanted.stop), "log_prob": h.log_prob, "score": h.score} for h in best]
-                for best in found
-            ],
-        )
-    return [" ".join(model.text(best[0], wanted.stop).split("\n")) for best in found]
+        return _as_json(texts, told)
+    return [" ".join(str(outputs[0]["text"]).split("\n")) if outputs else "" for outputs in told]
 
 
 def _tell_aloud(model: Teller, prompt: str, stop: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""What `regard train --source A --target B` decides by itself, after a look at the pairs."""
+"""What `regard train --source A --target B`, or `--text A`, decides by itself, after a look at the data."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from math import sqrt
 from pathlib import Path
 from typing import Any
 
-from regard import recipe as recipes
 from regard.data.config import PairsConfig, TokenizerKind
-from regard.data.text import Pair, count_lines, pairs
+from regard.data.text import Pair, count_lines, lines, pairs
 from regard.errors import UserError
 from regard.progress import Progress
 from regard.tasks.prepare import WHILE
-from regard.train.config import AnyRecipe, Recipe, read_recipe
+from regard.train.config import AnyRecipe, Recipe, parse_recipe, read_recipe
 
 LOOKED_AT = 20_000  # pairs, evenly over all
 HELD_OUT, HELD_TOKENS = 1_000, 20_000  # pairs to validate on at most, and their target tokens
@@ -24,6 +23,7 @@ FEW = 1_000  # pairs, below which there is a warning
 SYMBOLS = 300  # different words at most of a notation, such as phones or digits
 SPEED = 6_000  # target tokens a second that the smaller model trains on, about, on two cores
 LONG = 12  # passes over the data, from which on a deeper model pays
+LEAST_TEXT, HELD_CHARACTERS = 2_000, 200_000  # characters to train on at least, and to validate on at most
 SINGLE = 1.2  # words on a line on average, up to which lines are words and no sentences
 
 
@@ -64,25 +64,29 @@ class Side:
 
 @dataclass(frozen=True)
 class Asked:
-    """What the command line says of data and settings: a recipe, or two files and perhaps two to validate on."""
+    """What the command line says of data and settings: a recipe, or two files and perhaps two to validate on, or one of
+    running text."""
 
     path: Path | None
     source: Path | None
     target: Path | None
     valid_source: Path | None
     valid_target: Path | None
+    text: Path | None
     minutes: float | None
     settings: Sequence[str]
 
     def __post_init__(self) -> None:
-        files = {"source": self.source, "target": self.target}
+        files = {"text": self.text, "source": self.source, "target": self.target}
         files |= {"valid-source": self.valid_source, "valid-target": self.valid_target}
         given = [f"--{name}" for name, file in files.items() if file is not None]
         if self.path is not None and given:
             raise UserError(f"a recipe and {' and '.join(given)}; the recipe names its files, so give one or the other")
         if self.path is None and not given:
-            raise UserError("nothing to train on; give a recipe, or --source FILE and --target FILE")
-        if self.path is None and (self.source is None or self.target is None):
+            raise UserError("nothing to train on; give a recipe, or --source FILE and --target FILE, or --text FILE")
+        if self.text is not None and len(given) > 1:
+            raise UserError(f"--text and {given[1]}; a language model learns from --text, a translator from the others")
+        if self.path is None and self.text is None and (self.source is None or self.target is None):
             lacks = "source" if self.source is None else "target"
             raise UserError(f"--{lacks} is missing; --source FILE and --target FILE belong together, line by line")
         if self.source is not None and self.source == self.target:
@@ -95,8 +99,10 @@ class Asked:
     @property
     def folder(self) -> Path:
         """Where the run goes if nobody says so."""
-        if self.source is None or self.target is None:
-            return Path("runs") / (self.path.stem if self.path else "")
+        if alone := self.path or self.text:
+            return Path("runs") / alone.stem
+        assert self.source is not None
+        assert self.target is not None
         return Path("runs") / f"{self.source.stem}-{self.target.stem}"
 
     def corpora(self) -> tuple[Sequence[PairsConfig], Sequence[PairsConfig]]:
@@ -113,7 +119,7 @@ class Asked:
         """The recipe, which has to be one for pairs."""
         recipe, _ = self.recipe()
         if not isinstance(recipe, Recipe):
-            raise UserError(f"{self.path}: is a recipe for {recipe.task}; check looks at pairs only")
+            raise UserError(f"{self.path or self.text}: is for {recipe.task}; check looks at pairs only")
         return recipe
 
     def recipe(self) -> tuple[AnyRecipe, list[str]]:
@@ -121,9 +127,12 @@ class Asked:
         if self.path is not None:
             budget = [] if self.minutes is None else [f"train.minutes={self.minutes}", "train.steps=null"]
             return read_recipe(self.path, [*self.settings, *budget]), []
-        (train,), valid = self.corpora()
-        chosen, told = starter(train, valid[0] if valid else None, self.minutes)
-        return recipes.parse(Recipe, json.dumps(chosen), "the command line", self.settings), told
+        if self.text is not None:
+            chosen, told = text_starter(self.text, self.minutes)
+        else:
+            (train,), valid = self.corpora()
+            chosen, told = starter(train, valid[0] if valid else None, self.minutes)
+        return parse_recipe(json.dumps(chosen), "the command line", self.settings), told
 
 
 def starter(train: PairsConfig, valid: PairsConfig | None, minutes: float | None) -> tuple[dict[str, Any], list[str]]:
@@ -177,6 +186,28 @@ def _model(passes: float, joint: bool, letters: bool) -> tuple[dict[str, Any], d
     model |= {"hidden": 384 if short else 512, "placement": "pre", "position": {"kind": "rotary"}}
     name = f"a Transformer of {layers} + {layers} layers of width {model['width']}"
     return model, pace if short else {"batch_tokens": 1024, "lr": 0.002}, name
+
+
+def text_starter(path: Path, minutes: float | None) -> tuple[dict[str, Any], list[str]]:
+    """A recipe for a language model of sub-words: larger, and with more dropout, the more often it will see the text."""
+    total = sum(len(line) + 1 for line in lines(path, strict=True))
+    if total < LEAST_TEXT:
+        raise UserError(f"{path}: {total:,} characters teach nothing; give {LEAST_TEXT:,} or more, better a million")
+    minutes = minutes or round(min(60.0, max(2.0, total / 100_000)))
+    vocabulary = int(min(16_000, max(500, round(sqrt(2 * total), -2))))
+    short = minutes * 60 * SPEED / (total / 3.5) < LONG  # about so many characters make a token
+    size = {"width": 128, "hidden": 340, "num_layers": 3} if short else {"width": 192, "hidden": 512, "num_layers": 4}
+    held = round(min(0.1, HELD_CHARACTERS / total), 6)
+    data = {"train": [{"file": str(path)}], "hold_out": held, "context": 128}
+    data["tokenizer"] = {"kind": "bpe", "vocabulary": vocabulary, "normalise": "none"}
+    model = {**size, "num_heads": 4, "dropout": 0.0 if short else 0.2}
+    pace = {"minutes": minutes, "batch_tokens": 1024, "lr": 0.004 if short else 0.003}
+    told = [
+        f"{total:,} characters, read as {vocabulary:,} sub-words; the last {held:.1%} are held out",
+        f"a Llama-shaped model of {size['num_layers']} layers of width {size['width']}, dropout {model['dropout']:g}",
+        f"about {minutes:g} minutes (--minutes for more or less); best means the lowest loss on what is held out",
+    ]
+    return {"task": "language", "data": data, "model": model, "train": pace}, told
 
 
 def _sample(train: PairsConfig, total: int) -> list[Pair]:

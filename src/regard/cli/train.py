@@ -27,13 +27,15 @@ from regard.progress import duration
 from regard.tasks import texts
 from regard.tasks.folder import load_folder, load_tokenizers, save_model, save_tokenizers
 from regard.tasks.language import LanguageModelling
+from regard.tasks.masked import Blanks, MaskedModelling
 from regard.tasks.prepare import Left, exchanged, held_out, store_for, tokenizers_for
 from regard.tasks.translation import Translation
 from regard.train.checkpoint import Weights
-from regard.train.config import AnyRecipe, Recipe, TextRecipe, read_recipe
+from regard.train.config import AnyRecipe, MaskedRecipe, Recipe, TextRecipe, read_recipe
 from regard.train.loop import InterruptedTrainingError, Trainer
 from regard.train.plan import Plan, make_plan
 
+AnyTask = Translation | LanguageModelling | MaskedModelling
 Told = Callable[[dict[str, float], int], None]  # what is told of metrics, at which step
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 
@@ -72,9 +74,9 @@ def launch(
 def train(recipe: AnyRecipe, out: Path, start: Path | None = None, tensorboard: bool = False) -> None:
     """From the recipe, and the weights of another model if given, to a finished folder; takes up what is there."""
     report = _tensorboard(out) if tensorboard else None
-    task: Translation | LanguageModelling
-    if isinstance(recipe, TextRecipe):
-        task = language_for(recipe, out)
+    task: AnyTask
+    if not isinstance(recipe, Recipe):
+        task = text_task_for(recipe, out)
         say(f"training on {len(task.ids):,} tokens, {task.rows} texts of {task.context} at once")
     else:
         task, left = task_for(recipe, out)
@@ -116,30 +118,27 @@ def task_for(recipe: Recipe, out: Path) -> tuple[Translation, Left | None]:
     return task, left
 
 
-def language_for(recipe: TextRecipe, out: Path) -> LanguageModelling:
+def text_task_for(recipe: TextRecipe | MaskedRecipe, out: Path) -> LanguageModelling | MaskedModelling:
     """The text to train on, and what is held out of it."""
-    tokenizer = texts.tokenizer_for(recipe.data, out)
+    data, batch_tokens = recipe.data, recipe.train.batch_tokens
+    tokenizer = texts.tokenizer_for(data, out)
+    ids, held = texts.ids_for(data, tokenizer, out), texts.held_out(data, tokenizer)
+    if isinstance(recipe, MaskedRecipe):
+        share, whole_words, pairs = recipe.data.masked, recipe.data.whole_words, recipe.model.next_sentence
+        blanks = Blanks(tokenizer, context=data.context, share=share, whole_words=whole_words, pairs=pairs)
+        return MaskedModelling(blanks, ids, held, batch_tokens=batch_tokens)
+    carry = isinstance(recipe.model, RecurrentTextConfig)
     return LanguageModelling(
-        tokenizer,
-        texts.ids_for(recipe.data, tokenizer, out),
-        texts.held_out(recipe.data, tokenizer),
-        context=recipe.data.context,
-        batch_tokens=recipe.train.batch_tokens,
-        apart=recipe.data.apart,
-        carry=isinstance(recipe.model, RecurrentTextConfig),
+        tokenizer, ids, held, context=data.context, batch_tokens=batch_tokens, apart=data.apart, carry=carry
     )
 
 
 def trainer_for(
-    recipe: AnyRecipe,
-    out: Path,
-    task: Translation | LanguageModelling,
-    start: Path | None = None,
-    report: Told | None = None,
+    recipe: AnyRecipe, out: Path, task: AnyTask, start: Path | None = None, report: Told | None = None
 ) -> Trainer:
     """A new model, or one with the weights of another, and what trains it."""
     model = build(recipe.model.sized(*task.sizes), recipe.train.seed)
-    longest = recipe.data.context if isinstance(recipe, TextRecipe) else recipe.data.max_length
+    longest = recipe.data.max_length if isinstance(recipe, Recipe) else recipe.data.context
     if start is not None:
         _take_weights(start, model)
     return Trainer(

@@ -122,3 +122,22 @@ class TextDataConfig:
             raise UserError(f"hold_out {self.hold_out:g}; give a share up to 0.5, or valid, not both")
         if self.context < 1:
             raise UserError(f"context {self.context} shows nothing; use 1 or more, say 256")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedDataConfig(TextDataConfig):
+    """The same for an encoder, which learns by words that are taken out."""
+
+    masked: float = 0.15
+    """Share of the tokens that it has to guess."""
+    whole_words: bool = False
+    """Whether all pieces of a word are taken out together."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0.0 < self.masked < 1.0:
+            raise UserError(f"masked {self.masked:g} is no share of the tokens; try 0.15")
+        if self.apart:
+            raise UserError("apart is for language models; an encoder sees all of its context, so drop it")
+        if self.context < 5:
+            raise UserError(f"context {self.context} has room for marks only; use 5 or more, say 128")

@@ -7,6 +7,7 @@ ids shifted up. So text that spells a control token stays text.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
 from pathlib import Path
@@ -22,8 +23,11 @@ from regard.errors import UserError
 
 PADDING, START, END, UNKNOWN = range(NUM_CONTROLS)
 NAMES = ("<pad>", "<start>", "</s>", "<unk>")
+MASK = "[MASK]"  # stands for a word that was taken out; kept among the tags, and named as others name it
+ENDS = ("</s>", "[SEP]", "<|endoftext|>")  # what others call the end of a text
 SHOWN_UNKNOWN = "⁇"
 LARGEST = 64 << 20  # bytes of a file that is read
+CODE = re.compile(">>.*?<<")  # how Marian's models are told a language, before a text
 
 
 class Tokenizer:
@@ -37,7 +41,7 @@ class Tokenizer:
             raise UserError(f"tags {', '.join(tags)} name a direction twice; list each once")
         set_parts(library, kind)
         self.kind, self.tags, self._library = kind, tuple(tags), library
-        self._controls = dict(enumerate([*NAMES, *(f"<2{tag}>" for tag in tags)]))
+        self._controls = dict(enumerate([*NAMES, *(tag if tag == MASK else f"<2{tag}>" for tag in tags)]))
         self._num_missing = int(kind in MISSING)  # 1: the library's id 0 is its unknown, which becomes our UNKNOWN
         self._shift = len(self._controls) - self._num_missing
         vocab = library.get_vocab()
@@ -127,6 +131,14 @@ class Tokenizer:
             groups += [first + n for n in (range(len(spelled)) if alone else word_numbers(spelled))]
         return groups
 
+    def is_word(self, i: int) -> bool:
+        """Whether an id spells something, and is no control token."""
+        return bool(self._bytes[i]) and i not in self._controls
+
+    def begins_word(self, i: int) -> bool:
+        """Whether an id is the first of its word, wherever it stands."""
+        return self._stands_alone(i) or self._bytes[i][:1].isspace()
+
     def tag_id(self, tag: str) -> int:
         """The id that stands for a direction."""
         if tag not in self.tags:
@@ -154,16 +166,21 @@ class ForeignTokenizer(Tokenizer):
         controls: Mapping[int, str],
         vocabulary: int,
         frame: tuple[Sequence[int], Sequence[int]] = ((), ()),
+        words: Mapping[str, int] | None = None,
     ) -> None:
-        """`frame`: the ids before and after every text."""
-        self.frame = frame
+        """`frame`: ids before and after every text; `words`: ids of pieces, where they are not the library's own."""
+        self.frame, self._words = frame, words
         plain = {**library, "added_tokens": [], "post_processor": None, "truncation": None, "padding": None}
         self._library = Library.from_str(json.dumps(plain))
         self.tags, self._controls, self.vocabulary = (), dict(controls), vocabulary
+        self.end = next((i for i, name in controls.items() if name in ENDS), END)
         self._bytes = [b""] * vocabulary
         spell = _speller(plain)
-        for symbol, i in self._library.get_vocab(with_added_tokens=False).items():
-            if i >= vocabulary:
+        self._codes = {name: i for i, name in controls.items() if CODE.fullmatch(name)}
+        self._unknown = 0 if words is None else words["<unk>"]
+        vocab = self._library.get_vocab(with_added_tokens=False) if words is None else words
+        for symbol, i in vocab.items():
+            if not 0 <= i < vocabulary:
                 raise UserError(
                     f"the tokenizer has an id {i}, and the model {vocabulary} words; they do not belong together"
                 )
@@ -172,12 +189,20 @@ class ForeignTokenizer(Tokenizer):
         self._strips = spell is not _visible
 
     def encode(self, texts: Sequence[str], *, spaced: bool = True) -> list[list[int]]:
-        found = self._library.encode_batch_fast([valid_unicode(text) for text in texts], add_special_tokens=False)
-        return [one.ids for one in found]
+        heads = [CODE.match(text) for text in texts]
+        codes = [head[0] if head and head[0] in self._codes else "" for head in heads]
+        rest = [valid_unicode(text.removeprefix(code)) for text, code in zip(texts, codes, strict=True)]
+        found = self._library.encode_batch_fast(rest, add_special_tokens=False)
+        ids = [one.ids for one in found]
+        if self._words is not None:
+            ids = [[self._words.get(piece, self._unknown) for piece in one.tokens] for one in found]
+        return [[self._codes[code], *row] if code else row for code, row in zip(codes, ids, strict=True)]
 
     def decode(self, ids: Sequence[int], *, spaced: bool = True) -> str:
         self._check(ids)
         text = b"".join(self._bytes[i] for i in ids).decode("utf-8", "replace")
+        if self._words is not None:
+            return text.strip()
         return text.removeprefix(" ") if spaced and self._strips else text
 
     def framed(self, ids: Sequence[int]) -> list[int]:
@@ -189,6 +214,7 @@ class ForeignTokenizer(Tokenizer):
     def content(self) -> dict[str, Any]:
         controls = {str(i): name for i, name in self._controls.items()}
         own = {"controls": controls, "vocabulary": self.vocabulary, "frame": [list(part) for part in self.frame]}
+        own |= {} if self._words is None else {"words": dict(self._words)}
         return {**super().content(), **own}
 
 
@@ -199,7 +225,8 @@ def _parsed(content: dict[str, Any]) -> Tokenizer:
     if content["kind"] == "foreign":
         controls = {int(i): str(name) for i, name in content["controls"].items()}
         before, after = ([int(i) for i in part] for part in content["frame"])
-        return ForeignTokenizer(content["tokenizer"], controls, int(content["vocabulary"]), (before, after))
+        vocabulary, words = int(content["vocabulary"]), content.get("words")
+        return ForeignTokenizer(content["tokenizer"], controls, vocabulary, (before, after), words)
     kind, tags = content["kind"], content["tags"]
     if kind not in get_args(TokenizerKind) or not isinstance(tags, list) or not all(isinstance(t, str) for t in tags):
         raise ValueError(f"kind {kind!r} and tags {tags!r}")

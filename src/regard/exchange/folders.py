@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from regard.decode.config import Beam, Greedy, Sample, Search
 from regard.errors import UserError
+from regard.exchange.g2p import MOST_LETTERS, MOST_PHONES, read_g2p
 from regard.exchange.huggingface import read_folder
 from regard.exchange.llama2c import read_llama2c
 from regard.exchange.words import llama2c_tokenizer
@@ -44,8 +46,20 @@ def _loaded(model: Any, tokenizers: Tokenizers | None, max_length: int, path: Pa
 
 
 def _file(path: Path) -> Loaded:
-    if path.suffix != ".bin":
+    if path.suffix not in FILES:
         raise UserError(f"{path}: is no folder of a model, and no .bin of llama2.c or .npz of g2p-en")
+    return FILES[path.suffix](path)
+
+
+def _g2p(path: Path) -> Loaded:
+    config, weights, tokenizers = read_g2p(path)
+    model = MODELS[type(config)](config)
+    model.load_state_dict(weights)
+    search = Beam(size=1, max_length=MOST_PHONES)
+    return Loaded("translation", model, tokenizers, search, MOST_LETTERS, stamp(path))
+
+
+def _llama2c(path: Path) -> Loaded:
     config, weights, longest = read_llama2c(path)
     model = MODELS[type(config)](config)
     model.load_state_dict(weights, strict=False)  # tied tables are stored once
@@ -54,3 +68,6 @@ def _file(path: Path) -> Loaded:
         return _loaded(model, None, longest, path)
     tokenizer = llama2c_tokenizer(beside[0], config.vocabulary)
     return _loaded(model, Tokenizers(tokenizer, tokenizer), longest, path)
+
+
+FILES: dict[str, Callable[[Path], Loaded]] = {".bin": _llama2c, ".npz": _g2p}

@@ -15,11 +15,13 @@ from regard.attention.encoding import Sinusoid
 from regard.errors import UserError
 from regard.exchange.families import FAMILIES, Family
 from regard.exchange.layouts import in_halves
+from regard.exchange.sentences import read_sentences
+from regard.exchange.spm import llama_tokenizer, marian_tokenizers
 from regard.exchange.weights import Stored
 from regard.exchange.words import read_tokenizer
 from regard.files import write
 from regard.models.build import MODELS, ModelConfig
-from regard.models.config import BertConfig, Seq2seqConfig
+from regard.models.config import BertConfig, GptConfig, Seq2seqConfig
 from regard.tasks.folder import read_json
 from regard.tasks.translation import Tokenizers
 
@@ -53,14 +55,20 @@ def read_folder(folder: Path) -> Read:
         start, end, mask = (tokenizers.source.id_of(name) for name in ("[CLS]", "[SEP]", "[MASK]"))
         if start is not None and end is not None and mask is not None:
             config = replace(config, start=start, end=end, mask=mask)
-    longest = values.get("max_position_embeddings", values.get("n_positions", 1024))
-    return Read(fill(folder, family, config), tokenizers, int(longest))
+    longest = int(values.get("max_position_embeddings", values.get("n_positions", 1024)))
+    if isinstance(config, BertConfig):
+        config, longest = read_sentences(folder, config, longest)
+    return Read(fill(folder, family, config), tokenizers, longest)
 
 
 def _tokenizers(folder: Path, config: Any) -> Tokenizers | None:
     two = isinstance(config, Seq2seqConfig)
+    if two and (folder / "source.spm").is_file():
+        return marian_tokenizers(folder, config.target_vocabulary)
     controls = {} if isinstance(config, BertConfig) else {config.start: "<start>", config.end: "</s>"}
     tokenizer = read_tokenizer(folder, config.target_vocabulary if two else config.vocabulary, controls)
+    if tokenizer is None and isinstance(config, GptConfig) and (folder / "tokenizer.model").is_file():
+        tokenizer = llama_tokenizer(folder / "tokenizer.model", config.vocabulary)
     return None if tokenizer is None else Tokenizers(tokenizer, tokenizer)
 
 

@@ -59,6 +59,7 @@ class Stored:
         self.folder = folder
         self.files: dict[str, Path] = {}
         self.shapes: dict[str, Shape] = {}
+        self.kinds: dict[str, str] = {}
         problems = []
         for path in _files(folder):
             try:
@@ -66,8 +67,7 @@ class Stored:
                     for name in file.keys():  # noqa: SIM118
                         part = file.get_slice(name)
                         self.files[name], self.shapes[name] = path, tuple(part.get_shape())
-                        if part.get_dtype() not in FLOATS:
-                            problems.append(f"{name} is of {part.get_dtype()}, and only {', '.join(FLOATS)} are read")
+                        self.kinds[name] = part.get_dtype()
             except (OSError, SafetensorError) as error:
                 problems.append(f"{path.name} cannot be read ({error})")
         if problems:
@@ -82,6 +82,11 @@ class Stored:
             for name in sorted(expected.keys() | self.shapes.keys())
             if self.shapes.get(name) != expected.get(name)
             and not (name not in expected and re.fullmatch(ignored, name))
+        ]
+        problems += [
+            f"{name} is of {self.kinds[name]}, and only {', '.join(FLOATS)} are read"
+            for name in expected
+            if self.kinds.get(name, FLOATS[0]) not in FLOATS
         ]
         if problems:
             raise _misfit(self.folder, problems)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ def read_tokenizer(folder: Path, vocabulary: int, controls: Mapping[int, str]) -
     """That of a Hugging Face folder, if it has one; `controls` are the ids that no text may spell."""
     try:
         if (folder / "tokenizer.json").is_file():
-            content = json.loads(_bytes(folder / "tokenizer.json"))
+            content = json.loads(file_bytes(folder / "tokenizer.json"))
             named = {int(token["id"]): str(token["content"]) for token in content["added_tokens"] if token["special"]}
             return ForeignTokenizer(content, {**controls, **named}, vocabulary, _frame(content))
         for words, merges in (("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe")):
@@ -39,7 +39,7 @@ def read_tokenizer(folder: Path, vocabulary: int, controls: Mapping[int, str]) -
 
 def llama2c_tokenizer(path: Path, vocabulary: int) -> ForeignTokenizer:
     """llama2.c's: the longest piece, then score, length and bytes of each; the pair of the best score merges first."""
-    data, at, scored = _bytes(path), 4, list[tuple[str, float]]()
+    data, at, scored = file_bytes(path), 4, list[tuple[str, float]]()
     try:
         for _ in range(vocabulary):
             score, length = struct.unpack_from("<fi", data, at)
@@ -49,24 +49,28 @@ def llama2c_tokenizer(path: Path, vocabulary: int) -> ForeignTokenizer:
             at += 8 + length
     except (struct.error, ValueError) as error:
         raise UserError(f"{path}: is no tokenizer of llama2.c with {vocabulary} pieces ({error})") from error
-    pieces = {piece.replace(" ", SPACE): i for i, (piece, _) in enumerate(scored)}
-    order = sorted(range(len(scored)), key=lambda i: -scored[i][1])
-    names = list(pieces)
-    merges = [
-        (names[i][:cut], names[i][cut:])
-        for i in order
-        for cut in range(1, len(names[i]))
-        if names[i][:cut] in pieces and names[i][cut:] in pieces
-    ]
-    library = Library(models.BPE(pieces, merges, unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+    scored = [(piece.replace(" ", SPACE), score) for piece, score in scored]
+    pieces = {piece: i for i, (piece, _) in enumerate(scored)}
+    library = Library(models.BPE(pieces, merges_of(scored), unk_token="<unk>", byte_fallback=True, fuse_unk=True))
     library.normalizer = normalizers.Sequence([normalizers.Prepend(SPACE), normalizers.Replace(" ", SPACE)])
     return ForeignTokenizer(json.loads(library.to_str()), {0: "<unk>", 1: "<s>", 2: "</s>"}, vocabulary, ([1], []))
 
 
+def merges_of(scored: Sequence[tuple[str, float]]) -> list[tuple[str, str]]:
+    """The pairs that make a piece, the best score first."""
+    pieces = {piece for piece, _ in scored}
+    return [
+        (piece[:cut], piece[cut:])
+        for piece, _ in sorted(scored, key=lambda each: -each[1])
+        for cut in range(1, len(piece))
+        if piece[:cut] in pieces and piece[cut:] in pieces
+    ]
+
+
 def _gpt2(words: Path, merges: Path) -> Mapping[str, Any]:
-    lines = [line for line in _bytes(merges).decode().split("\n") if line and not line.startswith("#version")]
+    lines = [line for line in file_bytes(merges).decode().split("\n") if line and not line.startswith("#version")]
     pairs = [(a, b) for a, b in (line.split(" ") for line in lines)]
-    library = Library(models.BPE(json.loads(_bytes(words)), pairs))
+    library = Library(models.BPE(json.loads(file_bytes(words)), pairs))
     library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     library.decoder = decoders.ByteLevel()
     content: Mapping[str, Any] = json.loads(library.to_str())
@@ -82,9 +86,9 @@ def _frame(content: Mapping[str, Any]) -> tuple[list[int], list[int]]:
 
 
 def _wordpiece(folder: Path, vocabulary: int) -> ForeignTokenizer:
-    words = _bytes(folder / "vocab.txt").decode().removesuffix("\n").split("\n")
+    words = file_bytes(folder / "vocab.txt").decode().removesuffix("\n").split("\n")
     settings = folder / "tokenizer_config.json"
-    lowercase = json.loads(_bytes(settings)).get("do_lower_case", True) if settings.is_file() else True
+    lowercase = json.loads(file_bytes(settings)).get("do_lower_case", True) if settings.is_file() else True
     library = Library(models.WordPiece({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
     library.normalizer = normalizers.BertNormalizer(lowercase=bool(lowercase))
     library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -93,7 +97,8 @@ def _wordpiece(folder: Path, vocabulary: int) -> ForeignTokenizer:
     return ForeignTokenizer(json.loads(library.to_str()), controls, vocabulary, (ends[0], ends[1]))
 
 
-def _bytes(path: Path) -> bytes:
-    if path.stat().st_size > LARGEST:
-        raise UserError(f"{path}: {path.stat().st_size:,} bytes are no tokenizer; at most {LARGEST:,} are read")
+def file_bytes(path: Path, most: int = LARGEST) -> bytes:
+    """A file of settings or words; a giant is none."""
+    if (size := path.stat().st_size) > most:
+        raise UserError(f"{path}: has {size:,} bytes, and at most {most:,} are read; check the name")
     return path.read_bytes()

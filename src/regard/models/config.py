@@ -93,11 +93,15 @@ class RecurrentConfig(Seq2seqConfig):
     """Without attention: the source's final state is given once, or at every step."""
     bridge: Literal["linear", "copy"] = "linear"
     """From the encoder's final state to the decoder's first: learned, or as it is."""
+    readout: bool = field(default=True, metadata=DERIVED)
+    """Whether words are told from tanh(W [s; c]), or from [s; c] as it is."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.bidirectional and self.width % 2:
             raise UserError(f"width {self.width} cannot be shared by two directions; try {self.width + 1}")
+        if not self.readout and self.tied != "none":
+            raise UserError(f"without a readout, words are told by a table of their own; tied: {self.tied} has none")
         if self.bridge == "copy" and self.encoder_layers != self.decoder_layers:
             raise UserError(
                 f"bridge: copy from {self.encoder_layers} to {self.decoder_layers} layers; use as many, or linear"
@@ -212,6 +216,13 @@ class BertConfig(LayeredTextConfig):
     pooler: bool = field(default=False, metadata=DERIVED)
     guesses: bool = field(default=True, metadata=DERIVED)
     """Whether it can guess words; an encoder that was made elsewhere may not."""
+    pooling: Literal["mean", "first"] = field(default="mean", metadata=DERIVED)
+    """How the vectors of its tokens make one of a text: by their mean, or by the first alone."""
+
+    def sized(self, vocabulary: int, start: int = 1, end: int = 2, mask: int = 4) -> Self:
+        """The same, for so many words, and control tokens of these numbers."""
+        pooler = self.pooler or self.next_sentence  # which is told from the pooled vector
+        return replace(self, vocabulary=vocabulary, start=start, end=end, mask=mask, pooler=pooler)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from regard.attention.multihead import MultiheadAttention
 from regard.attention.site import Site
 from regard.models.config import RecurrentConfig
 from regard.models.seq2seq import Seq2seq, Tables, check_source
-from regard.nn.embed import Embedding, OutputHead
+from regard.nn.embed import Embedding, OutputHead, word_table
 from regard.nn.recurrent import RecurrentLayers
 from regard.shapes import Padded
 
@@ -58,8 +58,10 @@ class Recurrent(Seq2seq[RecurrentState]):
             if config.bridge == "linear"
             else None
         )
-        self.readout = nn.Linear(config.width + config.context_width, config.embedding)
-        self.head = OutputHead(tables.output, bias=True)
+        told = config.width + config.context_width
+        self.readout = nn.Linear(told, config.embedding) if config.readout else None
+        output = tables.output if config.readout else word_table(config.target_vocabulary, told)
+        self.head = OutputHead(output, bias=True)
         self.watched = "decoder.cross" if config.attention else None
 
     def encode(self, source: Padded, site: Site = Site(), *, watch: bool = False) -> RecurrentState:
@@ -122,9 +124,10 @@ class Recurrent(Seq2seq[RecurrentState]):
         return self.attention(query, state.memory, mask=mask, site=site / "cross")
 
     def _read(self, states: Tensor, context: Tensor | None, site: Site) -> Tensor:
-        """tanh(W [s; c]), from which words are told [Luong+ 2015, eq. 5]."""
+        """tanh(W [s; c]), from which words are told [Luong+ 2015, eq. 5]; or [s; c] as it is."""
         together = states if context is None else self._with(states, context)
-        return (site / "readout").dropout(torch.tanh(self.readout(together)), self.config.dropout)
+        told = together if self.readout is None else torch.tanh(self.readout(together))
+        return (site / "readout").dropout(told, self.config.dropout)
 
     @staticmethod
     def _with(x: Tensor, other: Tensor) -> Tensor:

@@ -46,7 +46,7 @@ class Filler(Ready):
     @torch.no_grad()
     def fill(self, texts: Sequence[str], num_best: int = 1, tick: Callable[[int], None] | None = None) -> list[Filled]:
         """Each blank by its likeliest word, all at once."""
-        self._check_guesses()
+        self.check_guesses()
         rows, found, done = [self.read(text) for text in texts], [Filled("", [])] * len(texts), 0
         for members, batch in self.batches(rows):
             blank = batch.tokens == self.model.mask
@@ -63,12 +63,13 @@ class Filler(Ready):
 
     @torch.no_grad()
     def vectors(self, texts: Sequence[str], tick: Callable[[int], None] | None = None) -> Tensor:
-        """Of length 1 (N, C): the mean of each text's tokens in the last layer [Reimers+ 2019]."""
+        """Of length 1 (N, C): the mean of a text's tokens in the last layer [Reimers+ 2019], or the first of them."""
         found, done = torch.zeros(len(texts), self.model.config.width), 0
         for members, batch in self.batches([self.read(text) for text in texts]):
             x = self.model(batch)
-            real = torch.arange(x.shape[1])[None] < batch.lengths[:, None]
-            found[members] = F.normalize((x * real[..., None]).sum(1) / batch.lengths[:, None], dim=-1)
+            counts = torch.ones_like(batch.lengths) if self.model.config.pooling == "first" else batch.lengths
+            pooled = torch.arange(x.shape[1])[None] < counts[:, None]
+            found[members] = F.normalize((x * pooled[..., None]).sum(1) / counts[:, None], dim=-1)
             done += len(members)
             if tick is not None:
                 tick(done)
@@ -77,7 +78,7 @@ class Filler(Ready):
     @torch.no_grad()
     def logits(self, ids: Any) -> Tensor:
         """Of the word at each of ids: (B, T, V), or (T, V) of one row."""
-        self._check_guesses()
+        self.check_guesses()
         rows, alone = ids_of(ids, self.model.config.vocabulary)
         return as_given(self.model.guess(self.model(rows)), alone)
 
@@ -89,7 +90,8 @@ class Filler(Ready):
         maps = {path: weights[0] for path, weights in trace.maps().items()}
         return Explanation(ids, [], torch.zeros(0), maps)
 
-    def _check_guesses(self) -> None:
+    def check_guesses(self) -> None:
+        """Raise for a model that makes vectors only."""
         if self.model.guess is None:
             raise UserError("this model makes vectors and guesses no words; use --vectors, or .vectors(texts)")
 

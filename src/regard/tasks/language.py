@@ -74,11 +74,7 @@ class LanguageModelling:
             length = (len(self.ids) - 1) // self.rows
             firsts = np.arange(self.rows) * length
             return [firsts + at for at in range(0, length - self.context + 1, self.context)]
-        phase = int(draw.integers(min(self.context, len(self.ids) - self.context)))
-        starts = np.arange(phase, len(self.ids) - self.context, self.context)
-        count = max(1, (len(self.ids) // self.context - 1) // self.rows)  # the same in every epoch
-        order = draw.permutation(len(starts))
-        return [starts[order[(np.arange(self.rows) + i * self.rows) % len(order)]] for i in range(count)]
+        return shuffled(len(self.ids), self.context, self.rows, draw)
 
     def largest(self) -> Ids:
         return self.batches(0, 0)[0]
@@ -124,6 +120,15 @@ class LanguageModelling:
     def nats(self, model: nn.Module, ids: Ids) -> float:
         """Lost on all ids but the first."""
         return nats(model, ids, self.context, rows=self.rows, apart=self.tokenizer.end if self.apart else None)
+
+
+def shuffled(length: int, context: int, rows: int, draw: np.random.Generator) -> list[Ids]:
+    """Where windows begin, side by side from some place on, in batches of so many rows."""
+    phase = int(draw.integers(min(context, length - context)))
+    starts = np.arange(phase, length - context, context)
+    count = max(1, (length // context - 1) // rows)  # the same in every epoch
+    order = draw.permutation(len(starts))
+    return [starts[order[(np.arange(rows) + i * rows) % len(order)]] for i in range(count)]
 
 
 def nats(model: nn.Module, ids: Ids, context: int, *, rows: int, apart: int | None = None) -> float:

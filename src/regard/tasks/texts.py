@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.data.config import TextDataConfig
+from regard.data.config import MaskedDataConfig, TextDataConfig
 from regard.data.documents import Piece, parted, pieces
 from regard.data.store import Store, build
-from regard.data.tokenizer import Tokenizer
+from regard.data.tokenizer import MASK, Tokenizer
 from regard.errors import UserError
 from regard.tasks.language import Ids, Text
 
@@ -23,7 +23,8 @@ def tokenizer_for(config: TextDataConfig, folder: Path) -> Tokenizer:
     path = folder / "tokenizer.json"
     if path.exists():
         return Tokenizer.load(path)
-    trained = Tokenizer.train((text for text, _ in _train(config)), config.tokenizer)
+    marks = [MASK] if isinstance(config, MaskedDataConfig) else []
+    trained = Tokenizer.train((text for text, _ in _train(config)), config.tokenizer, marks)
     trained.save(path)
     return trained
 

@@ -10,10 +10,17 @@ from typing import Any, Literal, cast
 
 from regard import recipe as recipes
 from regard.attention.config import PositionConfig
-from regard.data.config import DataConfig, TextDataConfig
-from regard.decode.config import Beam, Sample
+from regard.data.config import DataConfig, MaskedDataConfig, TextDataConfig
+from regard.decode.config import Beam, Greedy, Sample
 from regard.errors import UserError
-from regard.models.config import GptConfig, RecurrentConfig, RecurrentTextConfig, TransformerConfig, transformer_tiny
+from regard.models.config import (
+    BertConfig,
+    GptConfig,
+    RecurrentConfig,
+    RecurrentTextConfig,
+    TransformerConfig,
+    transformer_tiny,
+)
 from regard.nn.config import check_rates
 
 # From the update (counted from 1), the updates of warm-up, and all updates, to a share of the peak.
@@ -125,6 +132,30 @@ class TextRecipe(BaseRecipe):
 
 
 @dataclass(frozen=True, kw_only=True)
+class MaskedRecipe(BaseRecipe):
+    """An encoder."""
+
+    task: Literal["masked"] = "masked"
+    data: MaskedDataConfig
+    model: BertConfig = BertConfig(
+        width=192, hidden=768, num_heads=4, activation="gelu", dropout=0.1,
+        position=PositionConfig(kind="learned", max_length=256),
+    )  # fmt: skip
+    train: TextTrainConfig
+    search: Greedy = Greedy()
+    """How blanks are filled: each by its likeliest word."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        held = self.model.position.max_length
+        if held is not None and held < self.data.context:
+            raise UserError(
+                f"data.context {self.data.context} is longer than the {held} positions that model.position.max_length "
+                f"holds; set that to {self.data.context}"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Recipe(BaseRecipe):
     """A translator."""
 
@@ -143,10 +174,16 @@ class Recipe(BaseRecipe):
             raise UserError("model.tied: all needs one vocabulary; drop data.target_tokenizer, or set tied: output")
 
 
-AnyRecipe = Recipe | TextRecipe
+AnyRecipe = Recipe | TextRecipe | MaskedRecipe
 
 
 def read_recipe(path: Path, overrides: Sequence[str] = ()) -> AnyRecipe:
     """Of whichever task the file names, translation if it names none."""
     found: AnyRecipe = recipes.read(cast(Any, AnyRecipe), path, overrides)
+    return found
+
+
+def parse_recipe(text: str, name: str, overrides: Sequence[str] = ()) -> AnyRecipe:
+    """The same, from a text that is called `name`."""
+    found: AnyRecipe = recipes.parse(cast(Any, AnyRecipe), text, name, overrides)
     return found

@@ -1,0 +1,44 @@
+"""`regard import` and `regard export`: models that come from other tools, and go to them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from regard.cli.lines import input_chunks
+from regard.cli.train import say
+from regard.errors import UserError
+from regard.exchange.export import export, new_place
+from regard.exchange.folders import load_any, load_foreign
+from regard.files import new_folder, write
+from regard.tasks.folder import save_model, save_tokenizers
+
+CARD = """# {name}
+
+A {kind} for {task}, brought to Regard from {path}. `regard run {out} < input.txt`
+
+{count:,} parameters, {vocabulary:,} words.
+"""
+
+
+def import_model(path: Path, out: Path) -> None:
+    """A folder of Regard's with what a foreign one holds."""
+    loaded = load_foreign(path)
+    if loaded.tokenizers is None:
+        raise UserError(f"{path}: has no tokenizer beside its weights; copy its files there too")
+    model, words = loaded.model, loaded.tokenizers.target.vocabulary
+    count = sum(p.numel() for p in model.parameters())
+    new_place(out)
+    with new_folder(out) as folder:
+        save_tokenizers(folder, loaded.tokenizers)
+        save_model(folder, model, loaded.task, loaded.search, loaded.max_length, {})
+        told = {"name": out.name, "kind": model.config.kind, "task": loaded.task, "path": path.name, "out": out}
+        write(folder / "README.md", CARD.format(**told, count=count, vocabulary=words).encode())
+    say(f"{model.config.kind} for {loaded.task}, {count:,} parameters, {words:,} words; the model is in {out}")
+
+
+def export_model(path: Path, kind: str, out: Path, texts: Path | None) -> None:
+    lines = [] if texts is None else [text for chunk in input_chunks([texts]) for text in chunk if text.strip()]
+    if texts is not None and not lines:
+        raise UserError(f"{texts}: holds no line to check with; give a file with text, or drop --texts")
+    say(export(load_any(path), kind, out, lines))
+    say(f"written to {out}")

@@ -1,0 +1,19 @@
+"""Packages of other tools, which Regard itself does not need."""
+
+from __future__ import annotations
+
+import warnings
+from importlib import import_module
+from typing import Any
+
+from regard.errors import UserError
+
+
+def installed(name: str) -> Any:
+    """The module of that name; what it warns of while it is imported is no concern of the user."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            return import_module(name)
+    except ImportError as error:
+        package = name.partition(".")[0]
+        raise UserError(f"{package} cannot be imported ({error}); pip install 'regard[exchange]'") from error
