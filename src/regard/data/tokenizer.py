@@ -192,9 +192,10 @@ class ForeignTokenizer(Tokenizer):
         heads = [CODE.match(text) for text in texts]
         codes = [head[0] if head and head[0] in self._codes else "" for head in heads]
         rest = [valid_unicode(text.removeprefix(code)) for text, code in zip(texts, codes, strict=True)]
-        found = self._library.encode_batch_fast(rest, add_special_tokens=False)
-        ids = [one.ids for one in found]
-        if self._words is not None:
+        if self._words is None:
+            ids = [one.ids for one in self._library.encode_batch_fast(rest, add_special_tokens=False)]
+        else:
+            found = self._library.encode_batch(rest, add_special_tokens=False)  # the fast one tells no pieces
             ids = [[self._words.get(piece, self._unknown) for piece in one.tokens] for one in found]
         return [[self._codes[code], *row] if code else row for code, row in zip(codes, ids, strict=True)]
 
@@ -249,8 +250,10 @@ def _speller(library: Mapping[str, Any]) -> Callable[[str], bytes]:
     parts = json.dumps([library.get(name) for name in ("pre_tokenizer", "decoder")])
     if '"ByteLevel"' in parts:
         return _visible
-    model = library["model"]
-    return _piece if isinstance(model, dict) and model.get("type") == "WordPiece" else _spaced
+    kind = library["model"].get("type")
+    if kind == "WordLevel" and library.get("decoder") is None:
+        return _word
+    return _piece if kind == "WordPiece" else _spaced
 
 
 def _visible(symbol: str) -> bytes:
@@ -259,6 +262,10 @@ def _visible(symbol: str) -> bytes:
 
 def _piece(symbol: str) -> bytes:
     return (symbol[2:] if symbol.startswith("##") else f" {symbol}").encode()
+
+
+def _word(symbol: str) -> bytes:
+    return f" {symbol}".encode()
 
 
 def _spaced(symbol: str) -> bytes:

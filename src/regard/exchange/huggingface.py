@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from regard.exchange.layouts import in_halves
 from regard.exchange.sentences import read_sentences
 from regard.exchange.spm import llama_tokenizer, marian_tokenizers
 from regard.exchange.weights import Stored
-from regard.exchange.words import read_tokenizer
+from regard.exchange.words import file_bytes, read_tokenizer
 from regard.files import write
 from regard.models.build import MODELS, ModelConfig
 from regard.models.config import BertConfig, GptConfig, Seq2seqConfig
@@ -26,6 +27,7 @@ from regard.tasks.folder import read_json
 from regard.tasks.translation import Tokenizers
 
 CODE = ("auto_map", "custom_pipelines")  # settings that name code to run
+NEVER = -1e4  # a bias that half precision can hold
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +60,23 @@ def read_folder(folder: Path) -> Read:
     longest = int(values.get("max_position_embeddings", values.get("n_positions", 1024)))
     if isinstance(config, BertConfig):
         config, longest = read_sentences(folder, config, longest)
-    return Read(fill(folder, family, config), tokenizers, longest)
+    model = fill(folder, family, config)
+    if isinstance(config, Seq2seqConfig):
+        _forbid(model, folder, values)
+    return Read(model, tokenizers, longest)
+
+
+def _forbid(model: Any, folder: Path, values: Mapping[str, Any]) -> None:
+    """Words that must never be said, such as Marian's padding, whose logit of 0 is often the best: by their bias."""
+    path = folder / "generation_config.json"
+    try:
+        told = [values, json.loads(file_bytes(path)) if path.is_file() else {}]
+        banned = [[int(i) for i in ids] for each in told for ids in each.get("bad_words_ids") or []]
+        with torch.no_grad():
+            for (word,) in banned:
+                model.head.bias[word] = NEVER
+    except (ValueError, TypeError, AttributeError, IndexError, RecursionError) as error:
+        raise UserError(f"{folder}: bad_words_ids has to be a list of single words ({error})") from error
 
 
 def _tokenizers(folder: Path, config: Any) -> Tokenizers | None:

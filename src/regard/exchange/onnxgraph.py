@@ -46,7 +46,8 @@ class Graph:
 
     def several(self, op: str, count: int, *inputs: Value, **attributes: Any) -> list[str]:
         names = [f"{op}.{len(self.nodes)}.{i}" for i in range(count)]
-        self.nodes.append(self.onnx.helper.make_node(op, [self._name(x) for x in inputs], names, **attributes))
+        taken = [self._name(x) for x in inputs]
+        self.nodes.append(self.onnx.helper.make_node(op, taken, names, name=names[0], **attributes))
         return names
 
     def cast(self, x: str, kind: str) -> str:
@@ -57,7 +58,7 @@ class Graph:
         return name
 
     def output(self, name: str, value: str, shape: list[int | str]) -> None:
-        self.nodes.append(self.onnx.helper.make_node("Identity", [value], [name]))
+        self.nodes.append(self.onnx.helper.make_node("Identity", [value], [name], name=name))
         self.outputs.append(self._described(name, "FLOAT", shape))
 
     def bytes(self) -> bytes:
@@ -160,7 +161,8 @@ def _placed(g: Graph, position: Position, x: str, positions: str) -> str:
     angles[first], angles[second] = -position.angles, position.angles  # a cos - b sin, b cos + a sin
     other[first], other[second] = second, first
     turns = _turns(g, positions, angles)
-    cos, sin = (g.cast(g(op, turns), "FLOAT") for op in ("Cos", "Sin"))
+    cos, sin = g("Sin", g("Add", turns, np.array(pi / 2))), g("Sin", turns)  # older runtimes have no Cos of float64
+    cos, sin = g.cast(cos, "FLOAT"), g.cast(sin, "FLOAT")
     return g("Add", g("Mul", x, cos), g("Mul", g("Gather", x, other, axis=3), sin))
 
 

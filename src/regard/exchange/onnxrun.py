@@ -73,8 +73,10 @@ class OnnxModel:
 
     def _session(self, name: str) -> Any:
         runtime, path = installed("onnxruntime"), self.folder / name
+        options = runtime.SessionOptions()
+        options.log_severity_level = 4  # what goes wrong is raised, and told once
         try:
-            return runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
+            return runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
         except Exception as error:
             raise UserError(f"{path}: cannot be read ({error}); export the model again") from error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,77 +19,43 @@ from regard.errors import UserError
 from regard.exchange.words import SPACE, file_bytes, merges_of
 from regard.tasks.translation import Tokenizers
 
-LARGEST, MOST_FIELDS, LONGEST = 16 << 20, 1 << 19, 512  # bytes of a file, fields of a message, bytes of a piece
+LARGEST, MOST_FIELDS, LONGEST = 8 << 20, 1 << 19, 512  # bytes of a file, fields of a message, bytes of a piece
 SIZES = {1: 8, 5: 4}  # bytes of values that do not tell theirs
-KINDS = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
-NORMAL, UNKNOWN, CONTROL, CHOSEN, UNUSED, BYTE = range(
-    1, 7
-)  # what a piece can be; "chosen" by a user, whole in any text
-READ = {"unigram": {NORMAL, UNKNOWN, CONTROL, UNUSED}, "bpe": {NORMAL, UNKNOWN, CONTROL, BYTE}}
+NORMAL, UNKNOWN, CONTROL, _, UNUSED, BYTE = range(1, 7)  # what a piece can be; 4: a word that its maker chose
+KINDS = {1: ("unigram", {NORMAL, UNKNOWN, CONTROL, UNUSED}), 2: ("bpe", {NORMAL, UNKNOWN, CONTROL, BYTE})}
 MARKS = ("</s>", "<unk>", "<pad>")
+Piece = tuple[str, float, int]  # with its score, and what it is
 
 
 @dataclass(frozen=True)
 class Spm:
-    """What a model says of itself."""
+    """A model, and a library that cuts as it does."""
 
     kind: str
-    pieces: list[tuple[str, float, int]]
-    """With their scores, and what they are."""
-    charsmap: bytes
-    """Which characters become which, as the library reads it too."""
-    prefix: bool
-    """Whether a space is put before a text."""
-    tidy: bool
-    """Whether spaces are dropped but for one between words."""
-
-    def library(self) -> Library:
-        """Its ids are those of a BPE model, and nobody's of a unigram model."""
-        normal = [(piece, score) for piece, score, kind in self.pieces if kind == NORMAL]
-        if self.kind == "bpe":
-            numbers = {piece: i for i, (piece, _, _) in enumerate(self.pieces)}
-            (unknown,) = (piece for piece, _, kind in self.pieces if kind == UNKNOWN)
-            in_bytes = any(kind == BYTE for _, _, kind in self.pieces)
-            pairs = merges_of(normal)
-            library = Library(models.BPE(numbers, pairs, unk_token=unknown, fuse_unk=True, byte_fallback=in_bytes))
-        else:  # a space is in no text that was normalised: nobody can spell the unknown
-            library = Library(models.Unigram([(" ", min(score for _, score in normal)), *normal], 0, False))
-        steps: list[Any] = []
-        if self.charsmap:
-            steps.append(normalizers.Precompiled(self.charsmap))
-            if steps[0].normalize_str("e\u0301") == "é":  # it composes, but the library drops a second mark
-                steps.insert(0, normalizers.NFC())
-        if self.tidy:
-            steps += [normalizers.Replace(Regex("^ +"), ""), normalizers.Replace(Regex(" {2,}"), " ")]
-        steps += [normalizers.Prepend(SPACE)] if self.prefix else []
-        steps += [normalizers.Replace(" ", SPACE)]
-        steps += [normalizers.Replace(Regex(f"{SPACE}+$"), "")] if self.tidy else []
-        library.normalizer = normalizers.Sequence(steps)
-        return library
+    pieces: list[Piece]
+    library: Mapping[str, Any]
+    """Its ids are those of a BPE model, and nobody's of a unigram model."""
 
 
 def read_spm(path: Path) -> Spm:
     """Raises UserError for what is no such model, or one of a kind that is unknown here."""
     try:
-        data = file_bytes(path, LARGEST)
         parts: dict[int, list[Any]] = {1: [], 2: [b""], 3: [b""]}
-        for number, value in _fields(data):
+        for number, value in _fields(file_bytes(path, LARGEST)):
             parts.setdefault(number, []).append(value)
         pieces = [_piece(part) for part in parts[1]]
-        trainer, normal = dict(_fields(parts[2][-1])), dict(_fields(parts[3][-1]))
-        charsmap = bytes(normal.get(2, b""))
-        if charsmap:
-            _check_charsmap(charsmap)
-    except (ValueError, TypeError, IndexError, AttributeError, struct.error) as error:
-        raise UserError(f"{path}: is no model of sentencepiece ({error}); copy it again") from error
-    kind = KINDS.get(trainer.get(3, 1), "unknown")
-    odd = {each for _, _, each in pieces} - READ.get(kind, set())
-    if odd or trainer.get(24) or normal.get(5) == 0 or not any(each == NORMAL for _, _, each in pieces):
-        raise UserError(
-            f"{path}: is of kind {kind}, with pieces of types {sorted(odd)} that are unknown here; Regard reads unigram "
-            "and bpe, without words that a user chose, and with spaces before words"
-        )
-    return Spm(kind, pieces, charsmap, bool(normal.get(3, 1)), bool(normal.get(4, 1)))
+        trainer, settings = (dict(_fields(parts[i][-1])) for i in (2, 3))
+        kind, known = KINDS.get(trainer.get(3, 1), ("unknown", set()))
+        odd = sorted({each for _, _, each in pieces} - known)
+        if odd or sum(each == UNKNOWN for _, _, each in pieces) != 1 or trainer.get(24) or settings.get(5) == 0:
+            raise ValueError(f"of kind {kind}, spaces after words or as they are, or pieces of types {odd}")
+        library = Library(_unigram(pieces) if kind == "unigram" else _bpe(pieces))
+        library.normalizer = _normaliser(settings)
+        return Spm(kind, pieces, json.loads(library.to_str()))
+    except UserError:
+        raise
+    except Exception as error:  # the library raises plain Exception
+        raise UserError(f"{path}: is no model of sentencepiece that Regard reads ({error})") from error
 
 
 def marian_tokenizers(folder: Path, vocabulary: int) -> Tokenizers:
@@ -98,12 +64,14 @@ def marian_tokenizers(folder: Path, vocabulary: int) -> Tokenizers:
     try:
         words = {str(word): int(i) for word, i in json.loads(file_bytes(path)).items()}
         end, unknown = words["</s>"], words["<unk>"]
+        if not all(0 <= i < vocabulary for i in words.values()):
+            raise ValueError(f"numbers beyond the {vocabulary} words of the model")
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
         raise UserError(f"{path}: is no list of words with their numbers ({error!r}); copy it again") from error
     controls = {i: word for word, i in words.items() if word in MARKS or CODE.fullmatch(word)}
     spelled = {word: i for word, i in words.items() if i not in controls or i == unknown}
-    libraries = [json.loads(read_spm(folder / f"{side}.spm").library().to_str()) for side in ("source", "target")]
-    return Tokenizers(*(ForeignTokenizer(each, controls, vocabulary, ([], [end]), spelled) for each in libraries))
+    both = [read_spm(folder / f"{side}.spm").library for side in ("source", "target")]
+    return Tokenizers(*(ForeignTokenizer(each, controls, vocabulary, ([], [end]), spelled) for each in both))
 
 
 def llama_tokenizer(path: Path, vocabulary: int) -> ForeignTokenizer:
@@ -113,7 +81,39 @@ def llama_tokenizer(path: Path, vocabulary: int) -> ForeignTokenizer:
     before = [i for i, name in controls.items() if name == "<s>"]
     if model.kind != "bpe":
         raise UserError(f"{path}: is of kind {model.kind}, and those of Llama are bpe")
-    return ForeignTokenizer(json.loads(model.library().to_str()), controls, vocabulary, (before, []))
+    return ForeignTokenizer(model.library, controls, vocabulary, (before, []))
+
+
+def _unigram(pieces: list[Piece]) -> models.Model:
+    normal = [(piece, score) for piece, score, kind in pieces if kind == NORMAL]
+    # A space is in no text that was normalised: nobody can spell the unknown.
+    return models.Unigram([(" ", min(score for _, score in normal)), *normal], 0, False)
+
+
+def _bpe(pieces: list[Piece]) -> models.Model:
+    pairs = merges_of([(piece, score) for piece, score, kind in pieces if kind == NORMAL])
+    unknown = next(piece for piece, _, kind in pieces if kind == UNKNOWN)
+    numbers, by_bytes = {piece: i for i, (piece, _, _) in enumerate(pieces)}, any(p[2] == BYTE for p in pieces)
+    return models.BPE(numbers, pairs, unk_token=unknown, fuse_unk=True, byte_fallback=by_bytes)
+
+
+def _normaliser(settings: Mapping[int, Any]) -> normalizers.Sequence:
+    """Characters by their map; then one space between words and, where a model wants it, one before the first."""
+    steps: list[normalizers.Normalizer] = []
+    charsmap, prefix, tidy = settings.get(2), settings.get(3, 1), settings.get(4, 1)
+    if charsmap:
+        _check_charsmap(charsmap)
+        steps.append(normalizers.Precompiled(charsmap))
+        if steps[0].normalize_str("e\u0301") == "é":  # it composes, but the library drops all marks but one
+            steps.insert(0, normalizers.NFC())
+    if tidy:
+        steps += [normalizers.Replace(Regex("^ +"), ""), normalizers.Replace(Regex(" {2,}"), " ")]
+    if prefix:
+        steps.append(normalizers.Prepend(SPACE))
+    steps.append(normalizers.Replace(" ", SPACE))
+    if tidy:
+        steps.append(normalizers.Replace(Regex(f"{SPACE}+$"), ""))
+    return normalizers.Sequence(steps)
 
 
 def _piece(data: bytes) -> tuple[str, float, int]:
@@ -121,7 +121,7 @@ def _piece(data: bytes) -> tuple[str, float, int]:
     (score,) = struct.unpack("<f", fields.get(2, bytes(4)))
     if not 0 < len(fields[1]) <= LONGEST or not math.isfinite(score):
         raise ValueError(f"a piece of {len(fields[1])} bytes with a score of {score}")
-    return fields[1].decode(), score, fields.get(3, NORMAL)
+    return fields[1].decode(), score, int(fields.get(3, NORMAL))
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
@@ -132,6 +132,8 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
             return
         key, at = _number(data, at)
         wire = key & 7
+        if wire not in (0, 2, *SIZES):
+            raise ValueError(f"a field of type {wire}")
         value, at = _number(data, at) if wire in (0, 2) else (SIZES[wire], at)
         if wire == 0:
             yield key >> 3, value
@@ -144,14 +146,13 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
-    """Seven bits of each byte, until one is below 128; and where the next begins."""
+    """Seven bits of each byte, until one is below 128; and where the next field begins."""
     value = 0
-    for shift in range(0, 70, 7):
-        value |= (data[at] & 127) << shift
-        at += 1
-        if data[at - 1] < 128:
-            return value, at
-    raise ValueError("a number of more than ten bytes")
+    for count, byte in enumerate(data[at : at + 10]):
+        value |= (byte & 127) << 7 * count
+        if byte < 128:
+            return value, at + count + 1
+    raise ValueError("a number without an end")
 
 
 def _check_charsmap(data: bytes) -> None:
@@ -164,10 +165,6 @@ def _check_charsmap(data: bytes) -> None:
     inner[0] = True
     if size % 1024 or (children[inner] >= len(units)).any():  # 256 children each
         raise ValueError("its map of characters leads astray")
-    ends = units[children[inner & (units & 256 > 0)]] & 0x7FFFFFFF
-    if (
-        (ends >= len(texts)).any()
-        or (texts[ends] & 0xC0 == 0x80).any()
-        or max(map(len, texts.tobytes().split(b"\0"))) > LONGEST
-    ):
+    ends, longest = units[children[inner & (units & 256 > 0)]] & 0x7FFFFFFF, max(map(len, texts.tobytes().split(b"\0")))
+    if (ends >= len(texts)).any() or (texts[ends] & 0xC0 == 0x80).any() or longest > LONGEST:
         raise ValueError("its map of characters ends astray")

@@ -138,8 +138,8 @@ class MaskedRecipe(BaseRecipe):
     task: Literal["masked"] = "masked"
     data: MaskedDataConfig
     model: BertConfig = BertConfig(
-        width=192, hidden=768, num_heads=4, activation="gelu", dropout=0.1,
-        position=PositionConfig(kind="learned", max_length=256),
+        width=192, hidden=768, num_heads=4, placement="pre", activation="gelu",
+        position=PositionConfig(kind="rotary", layout="halves"),  # learned ones need far longer to be of use
     )  # fmt: skip
     train: TextTrainConfig
     search: Greedy = Greedy()
