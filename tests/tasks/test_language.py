@@ -32,7 +32,8 @@ def play(tmp_path: Path) -> Path:
 
 
 def data(play: Path, **settings: Any) -> TextDataConfig:
-    return TextDataConfig(**{"train": (RunningText(file=str(play)),), "tokenizer": CHARACTERS, "context": 8, **settings})
+    given = {"train": (RunningText(file=str(play)),), "tokenizer": CHARACTERS, "context": 8}
+    return TextDataConfig(**{**given, **settings})  # type: ignore[arg-type]
 
 
 def small(tokens: int, kind: str) -> Any:

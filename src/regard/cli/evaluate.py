@@ -77,7 +77,7 @@ def _perplexity(model: Teller, text: Text) -> dict[str, float]:
 def _guesses(model: Filler, text: Text) -> dict[str, float]:
     """How well words are guessed that are taken out, the same at every call."""
     model.check_guesses()
-    ids, pairs = text.ids[1:-1], model.model.config.next_sentence
+    ids, pairs = text.ids[1:], model.model.config.next_sentence
     blanks = Blanks(model.tokenizer, context=model.max_length, pairs=pairs)
     return {"tokens": len(ids), **guess_blanks(model.model, blanks, ids, rows=8)}
 

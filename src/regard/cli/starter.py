@@ -189,7 +189,7 @@ def _model(passes: float, joint: bool, letters: bool) -> tuple[dict[str, Any], d
 
 
 def text_starter(path: Path, minutes: float | None) -> tuple[dict[str, Any], list[str]]:
-    """A recipe for a language model of sub-words: larger, and with more dropout, the more often it will see the text."""
+    """A recipe for a language model of sub-words: larger, and with dropout, if it will see the text often."""
     total = sum(len(line) + 1 for line in lines(path, strict=True))
     if total < LEAST_TEXT:
         raise UserError(f"{path}: {total:,} characters teach nothing; give {LEAST_TEXT:,} or more, better a million")

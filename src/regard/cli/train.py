@@ -17,19 +17,21 @@ import torch
 from regard import recipe as recipes
 from regard.cli.card import card, training_curve
 from regard.cli.starter import Asked
+from regard.data.tokenizer import ForeignTokenizer
 from regard.engine.torch import TorchEngine
 from regard.errors import UserError
+from regard.exchange.folders import load_any, words_of
 from regard.files import write
 from regard.models.build import build
 from regard.models.config import RecurrentTextConfig
 from regard.models.seq2seq import Seq2seq
 from regard.progress import duration
 from regard.tasks import texts
-from regard.tasks.folder import load_folder, load_tokenizers, save_model, save_tokenizers
+from regard.tasks.folder import save_model, save_tokenizers
 from regard.tasks.language import LanguageModelling
 from regard.tasks.masked import Blanks, MaskedModelling
 from regard.tasks.prepare import Left, exchanged, held_out, store_for, tokenizers_for
-from regard.tasks.translation import Translation
+from regard.tasks.translation import Tokenizers, Translation
 from regard.train.checkpoint import Weights
 from regard.train.config import AnyRecipe, MaskedRecipe, Recipe, TextRecipe, read_recipe
 from regard.train.loop import InterruptedTrainingError, Trainer
@@ -62,8 +64,9 @@ def launch(
     _keep_memory()
     with _alone(out):
         _same_recipe(out, recipe, goes_on)
-        if start is not None and not any(out.glob("tokenizer*.json")):  # a model trained further keeps its words
-            save_tokenizers(out, load_tokenizers(start))
+        given = start or getattr(recipe.data, "words", None)
+        if given and not any(out.glob("tokenizer*.json")):  # a model trained further keeps its words
+            save_tokenizers(out, _words(recipe, Path(given)))
         try:
             train(recipe, out, start, tensorboard)
         except InterruptedTrainingError as stopped:
@@ -200,8 +203,17 @@ def _keep_memory() -> None:
         library.mallopt(M_TRIM_THRESHOLD, (1 << 31) - 1)
 
 
+def _words(recipe: AnyRecipe, folder: Path) -> Tokenizers:
+    found = words_of(folder)
+    if isinstance(recipe, Recipe) and isinstance(found.target, ForeignTokenizer):
+        raise UserError(
+            f"{folder}: a translator that another tool made runs here, but is not trained further; drop --from"
+        )
+    return found
+
+
 def _take_weights(start: Path, model: Seq2seq[Any]) -> None:
-    given = load_folder(start).model
+    given = load_any(start).model
     ours, theirs = ({name: p.shape for name, p in m.named_parameters()} for m in (model, given))
     if wrong := sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)):
         raise UserError(f"{start} has another shape ({', '.join(wrong[:4])}); use the model section of its recipe.yaml")

@@ -110,6 +110,8 @@ class TextDataConfig:
     documents: Literal["file", "paragraph", "line"] = "file"
     """What is a text of its own, with an end mark after it."""
     tokenizer: TokenizerConfig = TokenizerConfig()
+    words: str | None = None
+    """Folder whose tokenizer is taken instead: a model's, or the two files of GPT-2's."""
     context: int = 256
     """Tokens that are learned from at once."""
     apart: bool = False

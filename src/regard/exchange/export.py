@@ -31,7 +31,7 @@ Rows = list[list[int]]
 
 
 def export(loaded: Loaded, kind: str, out: Path, texts: Sequence[str] = ()) -> str:
-    """Write a model, decode texts (or words at random) both ways, and tell how that went; a failed one is taken back."""
+    """Write a model, decode texts (or words at random) both ways, and tell how that went; a failed one is undone."""
     if kind not in FORMATS:
         raise UserError(f"--to {kind}: there is no such format; choose {', '.join(FORMATS)}")
     if loaded.tokenizers is None:

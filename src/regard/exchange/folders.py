@@ -11,10 +11,10 @@ from regard.errors import UserError
 from regard.exchange.g2p import MOST_LETTERS, MOST_PHONES, read_g2p
 from regard.exchange.huggingface import read_folder
 from regard.exchange.llama2c import read_llama2c
-from regard.exchange.words import llama2c_tokenizer
+from regard.exchange.words import llama2c_tokenizer, read_tokenizer
 from regard.models.build import MODELS
 from regard.models.config import BertConfig, Seq2seqConfig
-from regard.tasks.folder import CONFIG, FORMAT, Loaded, load_folder, read_json, stamp
+from regard.tasks.folder import CONFIG, FORMAT, Loaded, load_folder, load_tokenizers, read_json, stamp
 from regard.tasks.translation import Tokenizers
 
 TOKENIZERS = ("tokenizer.bin", "tok*.bin")  # beside a model of llama2.c
@@ -26,6 +26,22 @@ def load_any(path: Path) -> Loaded:
         return _file(path)
     described = read_json(path)
     return load_folder(path) if described.get("format") == FORMAT else load_foreign(path)
+
+
+def words_of(folder: Path) -> Tokenizers:
+    """The tokenizer of a model, or one whose files stand alone."""
+    if any((folder / name).is_file() for name in ("recipe.yaml", "tokenizer-source.json")):
+        return load_tokenizers(folder)
+    if (folder / CONFIG).is_file():
+        found = load_any(folder).tokenizers
+    else:
+        alone = read_tokenizer(folder)
+        found = None if alone is None else Tokenizers(alone, alone)
+    if found is None:
+        raise UserError(
+            f"{folder}: holds no tokenizer; it needs tokenizer.json, vocab.json and merges.txt, or vocab.txt"
+        )
+    return found
 
 
 def load_foreign(path: Path) -> Loaded:

@@ -27,7 +27,7 @@ BERT_ROLES = {
 def write_tokenizer(folder: Path, tokenizer: Tokenizer, *, whole: bool, start: int, max_length: int) -> None:
     """`whole`: texts are sentences with marks around them, and not parts of a running one."""
     library = library_of(tokenizer, whole=whole, start=start)
-    known = set(library.get_added_tokens_decoder()[i].content for i in library.get_added_tokens_decoder())
+    known = {token.content for token in library.get_added_tokens_decoder().values()}
     roles = {role: name for role, name in {**BERT_ROLES, **ROLES}.items() if name in known}
     settings = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": max_length, **roles}
     write(folder / "tokenizer.json", library.to_str().encode())

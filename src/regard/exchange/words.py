@@ -11,23 +11,30 @@ from typing import Any
 from tokenizers import Tokenizer as Library
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
-from regard.data.tokenizer import LARGEST, ForeignTokenizer
+from regard.data.tokenizer import ENDS, LARGEST, ForeignTokenizer
 from regard.errors import UserError
 
 SPACE = "▁"
 BERT_CONTROLS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
-def read_tokenizer(folder: Path, vocabulary: int, controls: Mapping[int, str]) -> ForeignTokenizer | None:
-    """That of a Hugging Face folder, if it has one; `controls` are the ids that no text may spell."""
+def read_tokenizer(
+    folder: Path, vocabulary: int | None = None, controls: Mapping[int, str] | None = None
+) -> ForeignTokenizer | None:
+    """That of a Hugging Face folder, if it has one; the model, if there is one, tells how many words there are, and as
+    `controls` the ids that no text may spell."""
     try:
         if (folder / "tokenizer.json").is_file():
             content = json.loads(file_bytes(folder / "tokenizer.json"))
             named = {int(token["id"]): str(token["content"]) for token in content["added_tokens"] if token["special"]}
-            return ForeignTokenizer(content, {**controls, **named}, vocabulary, _frame(content))
+            size = vocabulary or Library.from_str(json.dumps(content)).get_vocab_size()
+            return ForeignTokenizer(content, {**(controls or {}), **named}, size, _frame(content))
         for words, merges in (("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe")):
             if (folder / words).is_file() and (folder / merges).is_file():
-                return ForeignTokenizer(_gpt2(folder / words, folder / merges), controls, vocabulary)
+                content = _gpt2(folder / words, folder / merges)
+                known = content["model"]["vocab"]
+                marks = controls or {known[name]: name for name in ENDS if name in known}
+                return ForeignTokenizer(content, marks, vocabulary or len(known))
         if (folder / "vocab.txt").is_file():
             return _wordpiece(folder, vocabulary)
     except UserError:
@@ -85,7 +92,7 @@ def _frame(content: Mapping[str, Any]) -> tuple[list[int], list[int]]:
     return whole[:at], whole[at + len(plain) :]
 
 
-def _wordpiece(folder: Path, vocabulary: int) -> ForeignTokenizer:
+def _wordpiece(folder: Path, vocabulary: int | None) -> ForeignTokenizer:
     words = file_bytes(folder / "vocab.txt").decode().removesuffix("\n").split("\n")
     settings = folder / "tokenizer_config.json"
     lowercase = json.loads(file_bytes(settings)).get("do_lower_case", True) if settings.is_file() else True
@@ -94,7 +101,7 @@ def _wordpiece(folder: Path, vocabulary: int) -> ForeignTokenizer:
     library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     controls = {i: word for i, word in enumerate(words) if word in BERT_CONTROLS}
     ends = [[i for i, word in controls.items() if word == name] for name in ("[CLS]", "[SEP]")]
-    return ForeignTokenizer(json.loads(library.to_str()), controls, vocabulary, (ends[0], ends[1]))
+    return ForeignTokenizer(json.loads(library.to_str()), controls, vocabulary or len(words), (ends[0], ends[1]))
 
 
 def file_bytes(path: Path, most: int = LARGEST) -> bytes:

@@ -170,9 +170,9 @@ class TextConfig:
     end: int = field(default=2, metadata=DERIVED)
     """The token that ends every text."""
 
-    def sized(self, vocabulary: int) -> Self:
-        """The same, for so many words."""
-        return replace(self, vocabulary=vocabulary)
+    def sized(self, vocabulary: int, start: int = 2, end: int = 2) -> Self:
+        """The same, for so many words, and marks of these numbers."""
+        return replace(self, vocabulary=vocabulary, start=start, end=end)
 
     def __post_init__(self) -> None:
         check_rates(dropout=self.dropout)
