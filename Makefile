@@ -21,7 +21,7 @@ setup: .venv/.ready
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Regard needs Python 3.11 or newer; is $(PYTHON) one? Name another: make $(or $(MAKECMDGOALS),demo) PYTHON=python3.12" >&2; exit 2; }
 	$(PYTHON) -m venv .venv
-	$(RUN) -m pip install --quiet -r requirements-dev.lock
+	$(RUN) -m pip install --quiet --no-deps -r requirements-dev.lock
 	$(RUN) -m pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 

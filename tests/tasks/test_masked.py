@@ -287,10 +287,13 @@ def test_a_run_that_was_cut_ends_with_the_same_bits(story: Path) -> None:
 
 def test_a_model_that_was_trained_fills_blanks(story: Path) -> None:
     out = story.parent / "run"
-    regard("train", recipe(story, 600, {}), "--out", out, "--threads", "1")
-    lines = [f"the [MASK] {says} ." for says in ANIMALS.values()] + [f"the {name} [MASK] ." for name in ANIMALS]
-    filled = regard("run", out, stdin="\n".join(lines).encode()).stdout.decode().splitlines()
-    assert [line.split("\t")[0] for line in filled] == [f"the {name} {says} ." for name, says in ANIMALS.items()] * 2
+    path = recipe(story, 600, {"width": 32, "hidden": 32, "num_layers": 2})
+    regard("train", path, "--out", out, "--threads", "1")
+    around = "the owl hoots . the {} {} . the cow moos .\n"
+    lines = [around.format(MASK, says) for says in ANIMALS.values()] + [around.format(name, MASK) for name in ANIMALS]
+    filled = regard("run", out, stdin="".join(lines).encode()).stdout.decode().splitlines(keepends=True)
+    wanted = [around.format(*both) for both in ANIMALS.items()] * 2
+    assert [line.split("\t")[0] + "\n" for line in filled] == wanted
     text = story.read_text("utf-8")
     held = story.parent / "held.txt"
     held.write_text(text[int(len(text) * 0.9) :], "utf-8")

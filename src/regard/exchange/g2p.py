@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.lib import format as npy
 from numpy.typing import NDArray
-from tokenizers import Regex, models, normalizers, pre_tokenizers
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Library
 from torch import Tensor
 
@@ -108,6 +108,7 @@ def _tokenizers() -> Tokenizers:
     says = Library(models.WordLevel({name: i for i, name in enumerate(names)}, unk_token="<unk>"))
     says.normalizer = normalizers.Sequence([normalizers.Strip(), normalizers.Replace(Regex(r"\s+"), " ")])
     says.pre_tokenizer = pre_tokenizers.Metaspace()
+    reads.decoder, says.decoder = decoders.Fuse(), decoders.Metaspace()
     sides = []
     for library, words, after in ((reads, LETTERS, [LETTERS.index("</s>")]), (says, PHONES, [])):
         controls = {i: word for i, word in enumerate(words) if word.startswith("<")}
