@@ -17,6 +17,7 @@ from regard.attention.config import PositionConfig
 from regard.data.config import MaskedDataConfig, RunningText, TokenizerConfig
 from regard.data.tokenizer import END, MASK, PADDING, START, UNKNOWN, ForeignTokenizer, Tokenizer
 from regard.errors import UserError
+from regard.exchange.vocabulary import library_of
 from regard.models.build import build
 from regard.models.config import BertConfig
 from regard.rng import Key
@@ -66,6 +67,8 @@ def test_the_mask_has_an_id_that_no_text_spells_and_that_is_kept(tmp_path: Path)
         assert (each.id_of("[MASK]"), each.pieces([4]), each.vocabulary) == (BertConfig().mask, ["[MASK]"], 5 + 256)
         assert min(each.encode(["a [MASK] b"])[0]) > 4
         assert each.decode([*each.encode(["a [MASK]"])[0], 4]) == "a [MASK]"
+        theirs = library_of(each, whole=True, start=START).encode(" a [MASK] b").ids
+        assert theirs == [START, *each.encode(["a"])[0], MASK_ID, *each.encode(["b"])[0], END]
 
 
 def test_15_percent_are_taken_out_80_10_10() -> None:

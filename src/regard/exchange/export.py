@@ -38,8 +38,9 @@ def export(loaded: Loaded, kind: str, out: Path, texts: Sequence[str] = ()) -> s
         raise UserError("this model came without the files of its tokenizer; copy them beside it first")
     new_place(out)
     with new_folder(out) as folder:
-        _write_words(folder, loaded, loaded.tokenizers)
-        return FORMATS[kind](loaded, folder, _rows(loaded, loaded.tokenizers, texts))
+        told = FORMATS[kind](loaded, folder, _rows(loaded, loaded.tokenizers, texts))
+        with_words = _write_words(folder, loaded, loaded.tokenizers)
+        return told if with_words else f"{told}; without a tokenizer: use the sentencepiece models that it came with"
 
 
 def new_place(out: Path) -> None:
@@ -100,14 +101,17 @@ def unknown(tokenizer: Tokenizer) -> int:
     return next((i for name in ("<unk>", "[UNK]") if (i := tokenizer.id_of(name)) is not None), UNKNOWN)
 
 
-def _write_words(folder: Path, loaded: Loaded, tokenizers: Tokenizers) -> None:
-    """One tokenizer, or one for each side in a folder of its own."""
+def _write_words(folder: Path, loaded: Loaded, tokenizers: Tokenizers) -> bool:
+    """One tokenizer, or one for each side in a folder of its own; none whose ids are not their library's."""
     joint = tokenizers.source is tokenizers.target
+    if "words" in tokenizers.source.content():
+        return False
     both = {"": tokenizers.source} if joint else {"source": tokenizers.source, "target": tokenizers.target}
     for name, tokenizer in both.items():
         (folder / name).mkdir(exist_ok=True)
         whole, longest = loaded.task != "language", loaded.max_length
         write_tokenizer(folder / name, tokenizer, whole=whole, start=loaded.model.start, max_length=longest)
+    return True
 
 
 def _rows(loaded: Loaded, tokenizers: Tokenizers, texts: Sequence[str]) -> Rows:

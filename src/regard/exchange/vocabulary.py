@@ -10,7 +10,7 @@ from typing import Any
 from tokenizers import Tokenizer as Library
 from tokenizers import normalizers, processors
 
-from regard.data.tokenizer import NAMES, ForeignTokenizer, Tokenizer
+from regard.data.tokenizer import MASK, NAMES, ForeignTokenizer, Tokenizer
 from regard.errors import UserError
 from regard.files import write
 
@@ -42,13 +42,14 @@ def library_of(tokenizer: Tokenizer, *, whole: bool, start: int) -> Library:
         library = Library.from_str(json.dumps(content["tokenizer"]))
         before, after = tokenizer.frame
     else:
-        controls = dict(enumerate([*NAMES, *(f"<2{tag}>" for tag in tokenizer.tags)]))
+        blanks = MASK in tokenizer.tags
+        controls = dict(enumerate(tokenizer.pieces(range(len(NAMES) + len(tokenizer.tags)))))
         library = Library.from_str(json.dumps({**content["tokenizer"], "model": _shifted(content, controls)}))
-        if whole and tokenizer.kind in ("bpe", "unigram"):  # a space in front of the first word
+        if whole and not blanks and tokenizer.kind in ("bpe", "unigram"):  # a space in front of the first word
             rest = [library.normalizer] if library.normalizer is not None else []
             library.normalizer = normalizers.Sequence([normalizers.Prepend(" "), *rest])
-        before, after = ([], [tokenizer.end]) if whole else ([start], [])
-    added = [{**PLAIN, "id": i, "content": name} for i, name in sorted(controls.items())]
+        before, after = [start] if blanks or not whole else [], [tokenizer.end] if whole else []
+    added = [{**PLAIN, "id": i, "content": n, "lstrip": n == MASK} for i, n in sorted(controls.items())]
     library = Library.from_str(json.dumps({**json.loads(library.to_str()), "added_tokens": added}))
     if before or after:
         template = [*(controls[i] for i in before), "$A", *(controls[i] for i in after)]
