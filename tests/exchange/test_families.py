@@ -24,7 +24,7 @@ from regard.models.build import build
 from regard.models.config import GptConfig, RecurrentConfig, llama
 from regard.shapes import Padded
 
-WORDS = 53
+WORDS, WRITERS = 53, ("gpt2", "llama", "mistral")
 GPT2: dict[str, Any] = dict(vocab_size=WORDS, n_positions=40, n_embd=32, n_layer=3, n_head=4, initializer_range=0.3)
 GPT2 |= dict(bos_token_id=1, eos_token_id=2)
 LLAMA: dict[str, Any] = dict(vocab_size=WORDS, hidden_size=32, intermediate_size=44, num_hidden_layers=3)
@@ -54,6 +54,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "llama-biased": lambda: hf.LlamaForCausalLM(
         hf.LlamaConfig(**LLAMA, attention_bias=True, mlp_bias=True, tie_word_embeddings=True, rope_theta=500.0)
     ),
+    "mistral": lambda: hf.MistralForCausalLM(hf.MistralConfig(**LLAMA, sliding_window=5, tie_word_embeddings=True)),
     "bert": lambda: hf.BertModel(hf.BertConfig(**BERT)),
     "bert-masked": lambda: hf.BertForMaskedLM(hf.BertConfig(**{**BERT, "num_attention_heads": 2}, hidden_act="relu")),
     "bert-pretraining": lambda: hf.BertForPreTraining(hf.BertConfig(**BERT, type_vocab_size=3, layer_norm_eps=1e-5)),
@@ -82,7 +83,7 @@ def foreign(name: str) -> Any:
 
 
 def outputs(theirs: Any) -> dict[str, Tensor]:
-    if name_of(theirs) in ("gpt2", "llama"):
+    if name_of(theirs) in WRITERS:
         return {"logits": theirs(TEXT).logits}
     if name_of(theirs) == "bert":
         found = theirs(input_ids=TEXT, attention_mask=KEPT.long(), token_type_ids=PARTS)
@@ -94,7 +95,7 @@ def outputs(theirs: Any) -> dict[str, Tensor]:
 
 
 def ours_like(theirs: Any, model: Any) -> dict[str, Tensor]:
-    if name_of(theirs) in ("gpt2", "llama"):
+    if name_of(theirs) in WRITERS:
         return {"logits": model(TEXT)}
     if name_of(theirs) == "bert":
         x = model(SOURCE, PARTS)
@@ -136,7 +137,7 @@ def test_numbers_are_equal_in_and_out(name: str, tmp_path: Path) -> None:
     assert read_folder(tmp_path / "out").model.config == model.config
 
 
-@pytest.mark.parametrize("name", ["gpt2", "gpt2-relu", "gpt2-untied", "llama", "llama-mqa", "llama-biased"])
+@pytest.mark.parametrize("name", ["gpt2", "gpt2-relu", "gpt2-untied", "llama", "llama-mqa", "llama-biased", "mistral"])
 @torch.no_grad()
 def test_greedy_tokens_are_identical_for_100_prompts(name: str, tmp_path: Path) -> None:
     theirs = foreign(name)

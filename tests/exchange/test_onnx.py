@@ -90,7 +90,7 @@ TEXTS = {
         bias=False,
         tied=False,
     ),
-    "rotary-interleaved": GptConfig(**TEXT, position=at("rotary")),
+    "rotary-interleaved": GptConfig(**TEXT, position=at("rotary"), context=4),
     "shaw-text": GptConfig(**TEXT, position=at("shaw", clip=3)),
     "lstm": RecurrentTextConfig(vocabulary=29, embedding=8, width=12, num_layers=2, start=1),
     "gru": RecurrentTextConfig(vocabulary=29, embedding=8, width=8, cell="gru", tied=False, start=1),

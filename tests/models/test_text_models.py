@@ -149,3 +149,19 @@ def build_bare(config: GptConfig | BertConfig) -> torch.nn.Module:
 
     model: torch.nn.Module = MODELS[type(config)](config)
     return model
+
+
+@torch.no_grad()
+def test_a_model_looks_back_no_further_than_it_learned_to() -> None:
+    """Two layers of 4 tokens see 7 back; and step by step, by prompts of any length, the same comes out."""
+    model, text = build(replace(WRITERS["llama"], context=4)).double(), some_text(3, 12)
+    changed = text.clone()
+    changed[:, 4] = (text[:, 4] - 3 + 1) % (WORDS - 3) + 3
+    same = (model(text) - model(changed)).abs().amax((0, 2)) == 0
+    assert same.tolist() == [True] * 4 + [False] * 7 + [True]
+    ends = Padded(text, torch.tensor([12, 5, 9]))
+    found = decode(model, ends, Greedy(max_length=6), prefix=ends)
+    for row, (best,) in zip(ends.lists(), found, strict=True):
+        for _ in best.tokens:
+            row.append(int(model(torch.tensor([row]))[0, -1].argmax()))
+        assert row[-len(best.tokens) :] == best.tokens

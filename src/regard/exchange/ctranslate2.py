@@ -31,6 +31,7 @@ def write_ctranslate2(folder: Path, model: Any, source: list[str], target: list[
     config, specs = model.config, installed("ctranslate2.specs")
     shape, made = _shape(config, specs), specs.transformer_spec
     if isinstance(model, Gpt):
+        # Without config.context: CTranslate2 has a window, but fails on prompts that are longer.
         decoder = made.TransformerDecoderSpec(config.num_layers, with_encoder_attention=False, **shape)
         spec = specs.TransformerDecoderModelSpec(decoder)
         spec.register_vocabulary(target)

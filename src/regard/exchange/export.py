@@ -123,7 +123,7 @@ def _rows(loaded: Loaded, tokenizers: Tokenizers, texts: Sequence[str]) -> Rows:
         draw = Key(0, ("export",)).generator()
         low, high = min(8, source.vocabulary - 1), source.vocabulary
         ids = [draw.integers(low, high, size=int(draw.integers(3, 12))).tolist() for _ in range(AT_RANDOM)]
-    room = loaded.max_length - 2 if model_is_bounded(model) else None
+    room = loaded.max_length - 2 if _bounded(model) else None
     if loaded.task == "language":
         room = None if room is None else max(1, room // 2)
         return [source.prompt(row[:room], model.start) for row in ids]
@@ -132,15 +132,15 @@ def _rows(loaded: Loaded, tokenizers: Tokenizers, texts: Sequence[str]) -> Rows:
     ]
 
 
-def model_is_bounded(model: Any) -> bool:
-    """Whether there is an end to its positions."""
+def _bounded(model: Any) -> bool:
+    """Whether there is an end to its positions, or to what it looks back on."""
     position = getattr(model.config, "position", None)
-    return position is not None and position.max_length is not None
+    return getattr(model.config, "context", None) is not None or getattr(position, "max_length", None) is not None
 
 
 def _longest(loaded: Loaded) -> int:
     """Tokens of an output at most, within what its positions allow."""
-    return min(LONGEST, loaded.max_length // 2 - 1) if model_is_bounded(loaded.model) else LONGEST
+    return max(1, min(LONGEST, loaded.max_length // 2 - 1)) if _bounded(loaded.model) else LONGEST
 
 
 def _compare(loaded: Loaded, rows: Rows, said: Rows, where: str) -> str:

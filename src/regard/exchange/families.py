@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from regard.attention.config import PositionConfig
@@ -151,10 +151,19 @@ def _write_llama(config: GptConfig) -> dict[str, Any]:
     base = {"rope_theta": config.position.base}
     return {
         "num_key_value_heads": config.attention.groups, "head_dim": config.attention.head_width,
-        **base, "rope_parameters": {"rope_type": "default", **base},
+        **base, "rope_parameters": {"rope_type": "default", **base}, "max_position_embeddings": 2048,
         "attention_bias": config.bias, "mlp_bias": config.bias, "tie_word_embeddings": config.tied,
         "bos_token_id": config.start, "eos_token_id": config.end, "attention_dropout": config.attention_dropout,
     }  # fmt: skip
+
+
+def _read_mistral(given: Given) -> dict[str, Any]:
+    settings = {name: value for name, value in _read_llama(given).items() if name != "bias"}
+    return {**settings, "context": given.number("sliding_window") if given.values.get("sliding_window") else None}
+
+
+def _write_mistral(config: GptConfig) -> dict[str, Any]:
+    return {**_write_llama(config), "sliding_window": config.context, "max_position_embeddings": config.context or 2048}
 
 
 def _read_bert(given: Given) -> dict[str, Any]:
@@ -259,7 +268,7 @@ FAMILIES: dict[str, Family] = {
         shape=GptConfig,
         numbers={"vocabulary": "vocab_size", "width": "hidden_size", "hidden": "intermediate_size",
                  "num_layers": "num_hidden_layers", "num_heads": "num_attention_heads", "norm_eps": "rms_norm_eps"},
-        fixed={"norm": "rms", "placement": "pre", "activation": "swiglu", "score": "scaled_dot"},
+        fixed={"norm": "rms", "placement": "pre", "activation": "swiglu", "score": "scaled_dot", "context": None},
         known={"hidden_act": "silu", "sliding_window": None},
         read=_read_llama,
         write=_write_llama,
@@ -312,4 +321,11 @@ FAMILIES: dict[str, Family] = {
         **_PAIR,
     ),
 }  # fmt: skip
-FAMILIES["mistral"] = FAMILIES["llama"]
+FAMILIES["mistral"] = replace(  # Llama with a window
+    FAMILIES["llama"],
+    architecture="MistralForCausalLM",
+    fixed={**{k: v for k, v in FAMILIES["llama"].fixed.items() if k != "context"}, "bias": False},
+    known={"hidden_act": "silu"},
+    read=_read_mistral,
+    write=_write_mistral,
+)

@@ -123,7 +123,7 @@ def kind_of(config: Any) -> str:
     """The family that can hold a model of ours, or why none can."""
     reasons = []
     for kind, family in FAMILIES.items():
-        if family.shape is type(config) and kind != "mistral":
+        if family.shape is type(config):
             try:
                 family.to_theirs(config)
             except UserError as error:

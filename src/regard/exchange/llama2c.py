@@ -39,6 +39,7 @@ def read_llama2c(path: Path) -> tuple[GptConfig, dict[str, Tensor], int]:
         position=PositionConfig(kind="rotary"),
         start=1,
         end=1,
+        context=longest,
     )
     shared, half = config.attention.groups * config.attention.head_width, config.attention.head_width // 2
     attention, forward = "self_attention", "feedforward"

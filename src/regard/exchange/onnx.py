@@ -121,14 +121,14 @@ def _read_transformer(g: Graph, model: Transformer, tokens: str, lengths: str) -
 
 
 def _step_stack(g: Graph, model: Transformer | Gpt, tokens: str) -> tuple[str, Values]:
-    past = _pairs("past.layers", len(model.decoder.blocks))
+    past, window = _pairs("past.layers", len(model.decoder.blocks)), getattr(model.config, "context", None)
     at = draw.places(g, tokens, past[0][0])
     if isinstance(model, Gpt):
         x, memory = draw.embed(g, model.embedding, tokens, at[0]), None
     else:
         x, layers = draw.embed(g, model.target_embedding, tokens, at[0]), _pairs("memory", len(past))
         memory = layers, _source_mask(g, layers[0][0])
-    x, kept = draw.stack(g, model.decoder, x, at, draw.causal(g, *at), past, memory)
+    x, kept = draw.stack(g, model.decoder, x, at, draw.causal(g, *at, window), past, memory)
     return x, {name: value for names, kv in zip(past, kept, strict=True) for name, value in zip(names, kv, strict=True)}
 
 

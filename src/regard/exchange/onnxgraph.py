@@ -115,9 +115,13 @@ def size(g: Graph, x: str, axis: int) -> str:
     return g("Gather", g("Shape", x), axis)
 
 
-def causal(g: Graph, queries: str, keys: str) -> str:
-    """What a mask adds to scores: 0, or -inf where a key comes after the query (T, S)."""
-    return g("Where", g("LessOrEqual", keys, g("Unsqueeze", queries, [1])), 0.0, -inf)
+def causal(g: Graph, queries: str, keys: str, window: int | None) -> str:
+    """What a mask adds to scores: 0, or -inf where a key comes after the query or is out of its window (T, S)."""
+    queries = g("Unsqueeze", queries, [1])
+    seen = g("LessOrEqual", keys, queries)
+    if window is not None:
+        seen = g("And", seen, g("Greater", keys, g("Sub", queries, window)))
+    return g("Where", seen, 0.0, -inf)
 
 
 def padding(g: Graph, lengths: str, keys: str) -> str:

@@ -170,8 +170,8 @@ class TextConfig:
     end: int = field(default=2, metadata=DERIVED)
     """The token that ends every text."""
 
-    def sized(self, vocabulary: int, start: int = 2, end: int = 2) -> Self:
-        """The same, for so many words, and marks of these numbers."""
+    def sized(self, vocabulary: int, start: int = 2, end: int = 2, context: int | None = None) -> Self:
+        """The same, for so many words, marks of these numbers, and texts of so many tokens."""
         return replace(self, vocabulary=vocabulary, start=start, end=end)
 
     def __post_init__(self) -> None:
@@ -199,6 +199,11 @@ class GptConfig(LayeredTextConfig):
     """A decoder alone [Radford+ 2018; 2019]; with rotary positions, RMS norms and gates, Llama [Touvron+ 2023]."""
 
     kind: Literal["gpt"] = "gpt"
+    context: int | None = field(default=None, metadata=DERIVED)
+    """Tokens that each sees at most, itself among them; beyond the distances that it has learned, it would be lost."""
+
+    def sized(self, vocabulary: int, start: int = 2, end: int = 2, context: int | None = None) -> Self:
+        return replace(super().sized(vocabulary, start, end), context=context)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,7 +224,7 @@ class BertConfig(LayeredTextConfig):
     pooling: Literal["mean", "first"] = field(default="mean", metadata=DERIVED)
     """How the vectors of its tokens make one of a text: by their mean, or by the first alone."""
 
-    def sized(self, vocabulary: int, start: int = 1, end: int = 2, mask: int = 4) -> Self:
+    def sized(self, vocabulary: int, start: int = 1, end: int = 2, context: int | None = None, mask: int = 4) -> Self:
         """The same, for so many words, and control tokens of these numbers."""
         pooler = self.pooler or self.next_sentence  # which is told from the pooled vector
         return replace(self, vocabulary=vocabulary, start=start, end=end, mask=mask, pooler=pooler)

@@ -52,7 +52,9 @@ class Gpt(LanguageModel[GptState]):
     def advance(self, tokens: Tensor, state: GptState, site: Site = Site()) -> tuple[Tensor, GptState]:
         num_keys = state.past.num_keys + tokens.shape[1]
         positions, _ = steps(tokens.shape[1], num_keys, state.past.starts, tokens.device)
-        mask = Mask.causal()
+        mask, context = Mask.causal(), self.config.context
+        if context is not None and num_keys > context:
+            mask = mask & Mask.window(context)
         if state.segments is not None:
             mask, positions = mask & Mask.segments(state.segments), _since_their_first(state.segments)
         x = self.embedding(tokens, positions, None, site / "text")

@@ -61,7 +61,7 @@ class LanguageModelling:
         self.tokenizer, self.ids, self.held = tokenizer, ids, held
         self.context, self.apart, self.carry = context, apart, carry
         self.rows, end = max(1, batch_tokens // context), tokenizer.end
-        self.sizes = (tokenizer.vocabulary, end, end)  # in one stream, the end of a text begins the next
+        self.sizes = (tokenizer.vocabulary, end, end, context)  # in one stream, the end of a text begins the next
 
     @property
     def primary(self) -> tuple[str, Direction]:

@@ -98,7 +98,7 @@ class MaskedModelling:
     def __init__(self, blanks: Blanks, ids: Ids, held: Text | None, *, batch_tokens: int) -> None:
         self.blanks, self.ids, self.held, self.context = blanks, ids, held, blanks.context
         self.rows = max(1, batch_tokens // self.context)
-        self.sizes = (len(blanks.is_word), blanks.start, blanks.end, blanks.mask)
+        self.sizes = (len(blanks.is_word), blanks.start, blanks.end, blanks.context, blanks.mask)
 
     @property
     def primary(self) -> tuple[str, Direction]:
