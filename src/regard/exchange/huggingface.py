@@ -23,7 +23,7 @@ from regard.exchange.words import file_bytes, read_tokenizer
 from regard.files import write
 from regard.models.build import MODELS, ModelConfig
 from regard.models.config import BertConfig, GptConfig, Seq2seqConfig
-from regard.tasks.folder import read_json
+from regard.tasks.folder import read_json, shapes_of
 from regard.tasks.translation import Tokenizers
 
 CODE = ("auto_map", "custom_pipelines")  # settings that name code to run
@@ -93,8 +93,7 @@ def _tokenizers(folder: Path, config: Any) -> Tokenizers | None:
 def fill(folder: Path, family: Family, config: ModelConfig) -> nn.Module:
     """A model with the folder's weights."""
     stored = Stored(folder)
-    with torch.device("meta"):  # shapes only: a lying config must not cost memory
-        wanted = {name: tuple(p.shape) for name, p in MODELS[type(config)](config).named_parameters()}
+    wanted = shapes_of(config, len(stored.shapes), folder / "config.json")
     rules = family.rules(config)
     if not any(name.startswith(family.prefix) for name in stored.shapes):  # the trunk alone was saved
         rules = [replace(rule, theirs=rule.theirs.removeprefix(family.prefix)) for rule in rules]

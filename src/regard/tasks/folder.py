@@ -17,7 +17,7 @@ from regard.data.tokenizer import Tokenizer
 from regard.decode.config import Beam, Greedy, Sample, Search
 from regard.errors import UserError
 from regard.files import write
-from regard.models.build import MODELS
+from regard.models.build import MODELS, ModelConfig
 from regard.models.config import BertConfig, GptConfig, RecurrentConfig, RecurrentTextConfig, TransformerConfig
 from regard.tasks.translation import Tokenizers
 
@@ -91,9 +91,7 @@ def load_folder(folder: Path) -> Loaded:
     shape = _valid(TASKS[task][0], described, "model", path)
     search: Search = _valid(TASKS[task][1], described, "search", path)
     max_length: int = _valid(int, described, "max_length", path)
-    with torch.device("meta"):  # shapes only: a lying config must not cost memory
-        wanted = {name: tuple(p.shape) for name, p in MODELS[type(shape)](shape).named_parameters()}
-    weights = _weights(folder / MODEL, wanted)
+    weights = _weights(folder / MODEL, shape)
     model = MODELS[type(shape)](shape)
     model.load_state_dict(weights, strict=False)  # tied tables are stored once
     return Loaded(task, model, load_tokenizers(folder), search, max_length, stamp(path))
@@ -140,11 +138,21 @@ def _valid(schema: Any, described: dict[str, Any], name: str, path: Path) -> Any
         raise UserError(f"{path}: {told}; copy the folder again, or train again") from error
 
 
-def _weights(path: Path, wanted: dict[str, tuple[int, ...]]) -> dict[str, Tensor]:
+def shapes_of(config: ModelConfig, num_stored: int, path: Path) -> dict[str, tuple[int, ...]]:
+    """Of each weight, without making any: settings that lie cost neither memory nor time."""
+    layers = sum(value for name, value in vars(config).items() if name.endswith("layers"))
+    if layers > num_stored:
+        raise UserError(f"{path}: {layers:,} layers, and weights of {num_stored:,} names; they do not belong together")
+    with torch.device("meta"):
+        return {name: tuple(p.shape) for name, p in MODELS[type(config)](config).named_parameters()}
+
+
+def _weights(path: Path, config: ModelConfig) -> dict[str, Tensor]:
     """The tensors of a file, after every name and shape was compared."""
     try:
         with safe_open(path, "pt") as file:
             stored = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+            wanted = shapes_of(config, len(stored), path.with_name(CONFIG))
             problems = [
                 f"{name} is {stored.get(name, 'missing')}, where {wanted.get(name, 'nothing')} is expected"
                 for name in sorted(wanted.keys() | stored.keys())
