@@ -30,7 +30,8 @@ class Sinusoid(Encoding):
         if width % 2:
             raise UserError(f"sinusoids come in pairs, so width {width} must be even; try {width + 1}")
         self.angles = wavelengths(width, base)
-        pairs = torch.arange(width).view(-1, 2).T if layout == "interleaved" else torch.arange(width).view(2, -1)
+        index = torch.arange(width, device="cpu")
+        pairs = index.view(-1, 2).T if layout == "interleaved" else index.view(2, -1)
         self.sines, self.cosines = pairs  # where in the vector each kind stands
 
     def forward(self, positions: Tensor, lengths: Tensor | None = None) -> Tensor:
@@ -54,7 +55,7 @@ class Learned(Encoding):
 
     def __init__(self, width: int, max_length: int) -> None:
         super().__init__()
-        self.table = nn.Parameter(torch.randn(max_length, width) * width**-0.5)
+        self.table = nn.Parameter(nn.init.kaiming_uniform_(torch.empty(max_length, width), a=1))
 
     def forward(self, positions: Tensor, lengths: Tensor | None = None) -> Tensor:
         last, size = int(positions.max()), len(self.table)
@@ -92,7 +93,7 @@ class Fraction(Index):
 
 def wavelengths(width: int, base: float) -> Tensor:
     """w_i = base^(-2i/width), radians per step (width/2,); float64, as float32 angles are off by 1e-4 at step 1000."""
-    return base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+    return base ** (-torch.arange(0, width, 2, dtype=torch.float64, device="cpu") / width)
 
 
 ENCODINGS: dict[str, Callable[[PositionConfig, int], Encoding]] = {

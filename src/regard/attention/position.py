@@ -85,8 +85,8 @@ class Shaw(Position):
     def __init__(self, width: int, clip: int) -> None:
         super().__init__()
         self.clip = clip
-        self.key_table = nn.Parameter(torch.randn(2 * clip + 1, width) * width**-0.5)
-        self.value_table = nn.Parameter(torch.randn(2 * clip + 1, width) * width**-0.5)
+        self.key_table = nn.Parameter(nn.init.kaiming_uniform_(torch.empty(2 * clip + 1, width), a=1))
+        self.value_table = nn.Parameter(nn.init.kaiming_uniform_(torch.empty(2 * clip + 1, width), a=1))
 
     def distances(self, queries: Tensor, keys: Tensor) -> Tensor:
         """Rows of the tables: (1|B, T), (1|B, S) -> (1|B, 1, T, S)."""

@@ -13,7 +13,7 @@ from regard.errors import UserError
 
 def word_table(vocabulary: int, width: int) -> nn.Parameter:
     """One vector for each word; an embedding and an output head may hold the same table [Press+ 2017]."""
-    return nn.Parameter(torch.randn(vocabulary, width) * width**-0.5)
+    return nn.Parameter(nn.init.kaiming_uniform_(torch.empty(vocabulary, width), a=1))
 
 
 class Embedding(nn.Module):
