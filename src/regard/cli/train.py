@@ -130,9 +130,15 @@ def text_task_for(recipe: TextRecipe | MaskedRecipe, out: Path) -> LanguageModel
         share, whole_words, pairs = recipe.data.masked, recipe.data.whole_words, recipe.model.next_sentence
         blanks = Blanks(tokenizer, context=data.context, share=share, whole_words=whole_words, pairs=pairs)
         return MaskedModelling(blanks, ids, held, batch_tokens=batch_tokens)
-    carry = isinstance(recipe.model, RecurrentTextConfig)
     return LanguageModelling(
-        tokenizer, ids, held, context=data.context, batch_tokens=batch_tokens, apart=data.apart, carry=carry
+        tokenizer,
+        ids,
+        held,
+        context=data.context,
+        batch_tokens=batch_tokens,
+        apart=data.apart,
+        carry=isinstance(recipe.model, RecurrentTextConfig),
+        sampled=recipe.train.sampled,
     )
 
 

@@ -18,6 +18,7 @@ from regard.data.tokenizer import Tokenizer
 from regard.engine.torch import Engine
 from regard.models.lstm import RecurrentText
 from regard.rng import Key
+from regard.tasks.sampled import SomeWords
 from regard.tasks.task import Direction, Loss, Shape
 
 Ids = NDArray[Any]
@@ -57,9 +58,11 @@ class LanguageModelling:
         batch_tokens: int,
         apart: bool,
         carry: bool,
+        sampled: int = 0,
     ) -> None:
         self.tokenizer, self.ids, self.held = tokenizer, ids, held
         self.context, self.apart, self.carry = context, apart, carry
+        self.some = SomeWords(ids, tokenizer.vocabulary, sampled) if sampled else None
         self.rows, end = max(1, batch_tokens // context), tokenizer.end
         self.sizes = (tokenizer.vocabulary, end, end, context)  # in one stream, the end of a text begins the next
 
@@ -98,7 +101,10 @@ class LanguageModelling:
         if self.apart:
             state = replace(state, segments=_documents(inputs, self.tokenizer.end))
         x, state = model.advance(inputs, state, Site(key=key))  # type: ignore[operator]
-        total = F.cross_entropy(model.head(x).flatten(0, 1), wanted.flatten(), reduction="sum")  # type: ignore[operator]
+        if self.some is not None and key is not None:
+            total = self.some.lost(model.head, x.flatten(0, 1), wanted.flatten(), key.fold("words"))  # type: ignore[arg-type]
+        else:
+            total = F.cross_entropy(model.head(x).flatten(0, 1), wanted.flatten(), reduction="sum")  # type: ignore[operator]
         return Loss(total, float(wanted.numel()), state.hidden.detach() if self.carry else None)
 
     @torch.no_grad()

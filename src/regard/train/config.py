@@ -100,6 +100,19 @@ class TextTrainConfig(TrainConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LanguageTrainConfig(TextTrainConfig):
+    """The same for language models, which may have very many words."""
+
+    sampled: int = 0
+    """Words drawn for an update's softmax, besides the right ones; 0 takes all. Evaluations are over all."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.sampled < 0:
+            raise UserError(f"sampled {self.sampled} is no number of words; use 0 for all, or say 4096")
+
+
+@dataclass(frozen=True, kw_only=True)
 class BaseRecipe:
     """One run: what is trained on what, and how. The whole of it is stored with the model."""
 
@@ -121,7 +134,7 @@ class TextRecipe(BaseRecipe):
         width=192, hidden=512, num_heads=4, norm="rms", placement="pre", activation="swiglu", bias=False,
         position=PositionConfig(kind="rotary", layout="halves"), dropout=0.1,
     )  # fmt: skip
-    train: TextTrainConfig
+    train: LanguageTrainConfig
     search: Sample = Sample()
     """How texts are gone on with."""
 
