@@ -185,6 +185,8 @@ def test_losses_and_metrics_by_brute_force(pairs: bool) -> None:
     lost, right, follows, told, count = _by_hand(model, blanks, ids, starts)
     assert found.weight == count
     assert float(found.total.detach()) == pytest.approx(lost + count * follows / len(starts), rel=1e-9)
+    one, again, other = (float(task.loss(model, starts, None, Key(0, ("step", n))).total.detach()) for n in (1, 1, 2))
+    assert one == again != other
     everywhere = np.arange(0, 97, blanks.window)
     lost, right, _, told, count = _by_hand(model, blanks, ids, everywhere)
     wanted = {

@@ -16,8 +16,8 @@ from regard.rng import Key
 class SomeWords:
     """The words of a batch, and others drawn as often as the text has them.
 
-    A word that seldom is among them counts for the times that it is not: its score is lowered by the logarithm of how
-    probable it is to be there, so that in expectation the sum over some is the sum over all.
+    A word that is seldom among them counts for the times that it is not, divided by how probable it was to be there, so
+    that in expectation the sum over some is the sum over all [Bengio+ 2008, eq. 9]; the right one is always there.
     """
 
     def __init__(self, ids: NDArray[Any], vocabulary: int, count: int) -> None:
@@ -31,5 +31,6 @@ class SomeWords:
         drawn = self.reached.searchsorted(key.generator().random(self.count)).clip(max=len(self.share) - 1)
         words = np.unique(np.concatenate((right, drawn)))
         there = -np.expm1((self.count + len(right)) * np.log1p(-self.share[words]))  # of any of so many draws
-        logits = head(x, torch.from_numpy(words)) - torch.from_numpy(np.log(there)).to(x.dtype)
-        return F.cross_entropy(logits, torch.from_numpy(words.searchsorted(right)), reduction="sum")
+        logits, place = head(x, torch.from_numpy(words)), torch.from_numpy(words.searchsorted(right))[:, None]
+        rest = logits - torch.from_numpy(np.log(there)).to(x.dtype)
+        return F.cross_entropy(rest.scatter(1, place, logits.gather(1, place)), place[:, 0], reduction="sum")
