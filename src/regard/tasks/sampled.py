@@ -30,7 +30,8 @@ class SomeWords:
         right = wanted.numpy()
         drawn = self.reached.searchsorted(key.generator().random(self.count)).clip(max=len(self.share) - 1)
         words = np.unique(np.concatenate((right, drawn)))
-        there = -np.expm1((self.count + len(right)) * np.log1p(-self.share[words]))  # of any of so many draws
+        draws = self.count + len(right) - 1  # besides the right one
+        there = -np.expm1(draws * np.log1p(-self.share[words]))
         logits, place = head(x, torch.from_numpy(words)), torch.from_numpy(words.searchsorted(right))[:, None]
         rest = logits - torch.from_numpy(np.log(there)).to(x.dtype)
         return F.cross_entropy(rest.scatter(1, place, logits.gather(1, place)), place[:, 0], reduction="sum")
