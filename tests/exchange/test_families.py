@@ -15,6 +15,7 @@ import torch
 import transformers as hf
 from torch import Tensor
 
+from regard import load
 from regard.decode.config import Greedy
 from regard.decode.search import decode
 from regard.errors import UserError
@@ -180,3 +181,24 @@ def test_our_own_models_go_out_too(tmp_path: Path) -> None:
     with torch.no_grad():
         assert float((theirs(TEXT).logits - model(TEXT)).abs().max()) <= 1e-5
     assert json.loads((tmp_path / "config.json").read_text())["model_type"] == "llama"
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "bert-masked", "marian", "bart"])
+@torch.no_grad()
+def test_a_folder_without_its_tokenizer_gives_logits_alone(name: str, tmp_path: Path) -> None:
+    theirs = foreign(name)
+    theirs.save_pretrained(tmp_path)
+    model = load(tmp_path)
+    ids = [[5, 9, 4], [7, 3, 8]]
+    if name in ("marian", "bart"):
+        wanted = theirs(input_ids=torch.tensor(ids), decoder_input_ids=torch.tensor(ids)[:, :2]).logits
+        found, one = model.logits(ids, [row[:2] for row in ids]), model.logits(ids[0], ids[0][:2])
+    else:
+        wanted = theirs(torch.tensor(ids)).logits
+        found, one = model.logits(torch.tensor(ids)), model.logits(ids[0])
+    assert float((found - wanted).abs().max()) <= 1e-5
+    assert torch.allclose(one, found[0], atol=1e-5)
+    with pytest.raises(UserError, match="came without the files of its tokenizer"):
+        model("a text")
+    with pytest.raises(UserError, match="rows of numbers from 0 to 52"):
+        model.logits([5, 99], *([[1]] if name in ("marian", "bart") else []))
