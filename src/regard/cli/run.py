@@ -45,7 +45,7 @@ def run_model(model: Any, inputs: Sequence[Path], output: Path | None, wanted: W
     usable = {"num_best", "as_json", *RUNS[kind][1]}
     odd = [name for name, value in vars(wanted).items() if value != vars(Wanted())[name] and name not in usable]
     if odd:
-        raise UserError(f"--{odd[0].replace('reading', 'alignment')} is not for this kind of model; see its README.md")
+        raise UserError(f"--{odd[0].replace('reading', 'alignment')} is not for {RUNS[kind][2]}, and this is one")
     if isinstance(model, Teller) and wanted.prompt is not None:
         if inputs or output or wanted.as_json or wanted.score:
             raise UserError("--prompt goes on with one text, here; for files, --output, --json and --score drop it")
@@ -230,9 +230,9 @@ def attend_text(
 
 
 RUNS: dict[
-    type[Any], tuple[Callable[..., list[str]], set[str]]
-] = {  # what a model makes of lines, and what it can be asked
-    Translator: (_translated, {"reading"}),
-    Teller: (_told, {"score", "prompt", "stop"}),
-    Filler: (_filled, {"vectors", "near"}),
+    type[Any], tuple[Callable[..., list[str]], set[str], str]
+] = {  # what a model makes of lines, what it can be asked, and what it is
+    Translator: (_translated, {"reading"}, "translators"),
+    Teller: (_told, {"score", "prompt", "stop"}, "language models"),
+    Filler: (_filled, {"vectors", "near"}, "encoders"),
 }

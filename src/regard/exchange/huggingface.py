@@ -129,4 +129,5 @@ def kind_of(config: Any) -> str:
                 reasons.append(f"{kind}: {error}")
             else:
                 return kind
-    raise UserError("no kind of model there is like this one; " + "; ".join(reasons))
+    told = "; ".join(reasons) or f"none is {config.kind}; use --to onnx"
+    raise UserError(f"no kind of model there is like this one; {told}")
