@@ -45,8 +45,49 @@ class Window:
     """Whether nothing precedes it."""
 
 
-class LanguageModelling:
-    """A Task over one long row of ids, in which an end mark follows every document."""
+class TextTask:
+    """What tasks over one long row of ids share, in which an end mark follows every document."""
+
+    def __init__(self, ids: Ids, held: Text | None, context: int, batch_tokens: int) -> None:
+        self.ids, self.held, self.context, self.rows = ids, held, context, max(1, batch_tokens // context)
+
+    @property
+    def primary(self) -> tuple[str, Direction]:
+        return ("loss" if self.held else "train_loss"), "lower"
+
+    def batches(self, seed: int, epoch: int) -> list[Ids]:
+        """Where the windows of each batch begin."""
+        raise NotImplementedError  # abstract
+
+    def score(self, model: nn.Module, text: Text) -> dict[str, float]:
+        """Metrics on a text."""
+        raise NotImplementedError  # abstract
+
+    def largest(self) -> Ids:
+        return self.batches(0, 0)[0]
+
+    def shape(self, name: Ids) -> Shape:
+        return Shape(len(name), 0, self.context, 0, len(name) * self.context)
+
+    def describe(self, name: Ids) -> str:
+        return f"tokens from {', '.join(map(str, name[:5].tolist()))} on"
+
+    @torch.no_grad()
+    def evaluate(self, model: nn.Module, engine: Engine) -> dict[str, float]:
+        return {} if self.held is None else self.score(model, self.held)
+
+    @torch.no_grad()
+    def rehearse(self, model: nn.Module, engine: Engine) -> float:
+        if self.held is None:
+            return 0.0
+        some = replace(self.held, ids=self.held.ids[: REHEARSED * self.context])
+        began = time.perf_counter()
+        self.score(model, some)
+        return (time.perf_counter() - began) * len(self.held.ids) / len(some.ids)
+
+
+class LanguageModelling(TextTask):
+    """Every token is told from those before it."""
 
     def __init__(
         self,
@@ -60,15 +101,11 @@ class LanguageModelling:
         carry: bool,
         sampled: int = 0,
     ) -> None:
-        self.tokenizer, self.ids, self.held = tokenizer, ids, held
-        self.context, self.apart, self.carry = context, apart, carry
+        super().__init__(ids, held, context, batch_tokens)
+        self.tokenizer, self.apart, self.carry = tokenizer, apart, carry
         self.some = SomeWords(ids, tokenizer.vocabulary, sampled) if sampled else None
-        self.rows, end = max(1, batch_tokens // context), tokenizer.end
+        end = tokenizer.end
         self.sizes = (tokenizer.vocabulary, end, end, context)  # in one stream, the end of a text begins the next
-
-    @property
-    def primary(self) -> tuple[str, Direction]:
-        return ("loss" if self.held else "train_loss"), "lower"
 
     def batches(self, seed: int, epoch: int) -> list[Ids]:
         """Where the windows of each batch begin: all over the text, from another place in each epoch; or, where a state
@@ -79,15 +116,6 @@ class LanguageModelling:
             firsts = np.arange(self.rows) * length
             return [firsts + at for at in range(0, length - self.context + 1, self.context)]
         return shuffled(len(self.ids), self.context, self.rows, draw)
-
-    def largest(self) -> Ids:
-        return self.batches(0, 0)[0]
-
-    def shape(self, name: Ids) -> Shape:
-        return Shape(len(name), 0, self.context, 0, len(name) * self.context)
-
-    def describe(self, name: Ids) -> str:
-        return f"tokens from {', '.join(map(str, name[:5].tolist()))} on"
 
     def load(self, name: Ids) -> Window:
         index = name[:, None] + np.arange(self.context + 1)
@@ -107,22 +135,10 @@ class LanguageModelling:
             total = F.cross_entropy(model.head(x).flatten(0, 1), wanted.flatten(), reduction="sum")  # type: ignore[operator]
         return Loss(total, float(wanted.numel()), state.hidden.detach() if self.carry else None)
 
-    @torch.no_grad()
-    def evaluate(self, model: nn.Module, engine: Engine) -> dict[str, float]:
-        if self.held is None:
-            return {}
-        lost = self.nats(model, self.held.ids)
-        found = {"loss": lost / (len(self.held.ids) - 1), "per_character": lost / self.held.characters}
-        return {**found, "word_perplexity": math.exp(min(lost / self.held.words, 50.0))}
-
-    @torch.no_grad()
-    def rehearse(self, model: nn.Module, engine: Engine) -> float:
-        if self.held is None:
-            return 0.0
-        some = self.held.ids[: REHEARSED * self.context]
-        began = time.perf_counter()
-        self.nats(model, some)
-        return (time.perf_counter() - began) * len(self.held.ids) / len(some)
+    def score(self, model: nn.Module, text: Text) -> dict[str, float]:
+        lost = self.nats(model, text.ids)
+        found = {"loss": lost / (len(text.ids) - 1), "per_character": lost / text.characters}
+        return {**found, "word_perplexity": math.exp(min(lost / text.words, 50.0))}
 
     def nats(self, model: nn.Module, ids: Ids) -> float:
         """Lost on all ids but the first."""

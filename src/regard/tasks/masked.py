@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,12 +12,11 @@ from torch.nn import functional as F
 
 from regard.attention.site import Site
 from regard.data.tokenizer import MASK, PADDING, Tokenizer
-from regard.engine.torch import Engine
 from regard.errors import UserError
 from regard.rng import Key, uniforms
 from regard.shapes import Padded
-from regard.tasks.language import REHEARSED, Ids, Text, shuffled
-from regard.tasks.task import Direction, Loss, Shape
+from regard.tasks.language import Ids, Text, TextTask, shuffled
+from regard.tasks.task import Loss
 
 HIDDEN, SWAPPED = 0.8, 0.1  # of the words taken out: shown as blanks, and as any word; the rest stay
 FIXED = Key(0, ("blanks",))  # the same words are taken out at every evaluation
@@ -92,30 +90,17 @@ class Blanks:
         return chosen, np.where(chosen, shown, tokens)
 
 
-class MaskedModelling:
-    """A Task over one long row of ids, in which an end mark follows every document."""
+class MaskedModelling(TextTask):
+    """Words that were taken out are guessed from both sides."""
 
     def __init__(self, blanks: Blanks, ids: Ids, held: Text | None, *, batch_tokens: int) -> None:
-        self.blanks, self.ids, self.held, self.context = blanks, ids, held, blanks.context
-        self.rows = max(1, batch_tokens // self.context)
+        super().__init__(ids, held, blanks.context, batch_tokens)
+        self.blanks = blanks
         self.sizes = (len(blanks.is_word), blanks.start, blanks.end, blanks.context, blanks.mask)
-
-    @property
-    def primary(self) -> tuple[str, Direction]:
-        return ("loss" if self.held else "train_loss"), "lower"
 
     def batches(self, seed: int, epoch: int) -> list[Ids]:
         """Where the texts of each batch begin: all over, from another place in each epoch."""
         return shuffled(len(self.ids), self.blanks.window, self.rows, Key(seed, ("windows", epoch)).generator())
-
-    def largest(self) -> Ids:
-        return self.batches(0, 0)[0]
-
-    def shape(self, name: Ids) -> Shape:
-        return Shape(len(name), 0, self.context, 0, len(name) * self.context)
-
-    def describe(self, name: Ids) -> str:
-        return f"tokens from {', '.join(map(str, name[:5].tolist()))} on"
 
     def load(self, name: Ids) -> Ids:
         """Words are taken out in `loss`, which has the key."""
@@ -130,16 +115,8 @@ class MaskedModelling:
             total = total + count * F.cross_entropy(follows, cloze.other)
         return Loss(total, float(max(1, count)))  # of a batch of marks alone, nothing is learned
 
-    def evaluate(self, model: nn.Module, engine: Engine) -> dict[str, float]:
-        return {} if self.held is None else guess_blanks(model, self.blanks, self.held.ids[1:], self.rows)
-
-    def rehearse(self, model: nn.Module, engine: Engine) -> float:
-        if self.held is None:
-            return 0.0
-        some = self.held.ids[1 : REHEARSED * self.context]
-        began = time.perf_counter()
-        guess_blanks(model, self.blanks, some, self.rows)
-        return (time.perf_counter() - began) * len(self.held.ids) / len(some)
+    def score(self, model: nn.Module, text: Text) -> dict[str, float]:
+        return guess_blanks(model, self.blanks, text.ids[1:], self.rows)
 
 
 @torch.no_grad()
