@@ -19,13 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.cli.starter import Asked
-from regard.cli.train import plan_for, task_for, trainer_for
+from regard.cli.train import plan_for, task_for, text_task_for, trainer_for
 from regard.data.config import PairsConfig
 from regard.data.text import LONGEST, count_lines, lines, located, pairs
 from regard.data.tokenizer import UNKNOWN
 from regard.progress import Progress, duration
 from regard.tasks.prepare import chunks, exchanged
-from regard.train.config import Recipe
+from regard.train.config import MaskedRecipe, Recipe, TextRecipe
+from regard.train.plan import Plan
 
 Digests = NDArray[np.uint64]
 SHOWN = 8  # lines of a problem that are told on a terminal
@@ -140,6 +141,20 @@ def _script_of(letter: str) -> str:
 
 
 def check(asked: Asked, as_json: bool) -> None:
+    recipe = None if asked.source else asked.recipe()[0]
+    if recipe is None or isinstance(recipe, Recipe):
+        _check_pairs(asked, as_json)
+        return
+    with tempfile.TemporaryDirectory() as folder:  # of running text, reading is all that can go wrong
+        told = _text_sizes(recipe, Path(folder))
+    print(json.dumps({**told, "problems": {}}) if as_json else f"no problems found\n{_listed(told)}")
+
+
+def _listed(told: dict[str, str]) -> str:
+    return "\n".join(f"{name:15} {value}" for name, value in told.items())
+
+
+def _check_pairs(asked: Asked, as_json: bool) -> None:
     report = Report()
     trained, valid = asked.corpora()
     counts = [sum(report.read(config, True) for config in trained), sum(report.read(c, False) for c in valid)]
@@ -154,7 +169,7 @@ def check(asked: Asked, as_json: bool) -> None:
         print(json.dumps({**told, "problems": report.problems}, ensure_ascii=False))
     else:
         print(report.text() or "no problems found")
-        print("\n".join(f"{name:15} {value}" for name, value in told.items()))
+        print(_listed(told))
     sys.exit(2 if report.fatal else 0)
 
 
@@ -176,13 +191,31 @@ def _sizes(recipe: Recipe, folder: Path, report: Report) -> dict[str, str]:
         for name, side in sides.items():
             tokens[name] = sum(map(len, side))
             unknown[name] = sum(ids.count(UNKNOWN) for ids in map(list, side))
-    plan = plan_for(trainer_for(recipe, folder, task))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << (20 if sys.platform != "darwin" else 30))
     rates = ", ".join(f"{unknown[name] / tokens[name]:.2%} of the {name}" for name in tokens if tokens[name])
     return {
         "vocabulary": " and ".join(f"{size:,}" for size in dict.fromkeys(tokenizers.sizes)),
         "unknown tokens": rates or "not known without validation data",
         "left out": str(left),
+        **_takes(plan_for(trainer_for(recipe, folder, task))),
+    }
+
+
+def _text_sizes(recipe: TextRecipe | MaskedRecipe, folder: Path) -> dict[str, str]:
+    task = text_task_for(recipe, folder)
+    held = None if task.held is None else task.held.ids
+    unknown = "not known without validation data" if held is None else f"{float((held == UNKNOWN).mean()):.2%}"
+    return {
+        "tokens": f"{len(task.ids):,} to train on, {0 if held is None else len(held):,} to validate on",
+        "vocabulary": f"{task.sizes[0]:,}",
+        "unknown tokens": unknown,
+        **_takes(plan_for(trainer_for(recipe, folder, task))),
+    }
+
+
+def _takes(plan: Plan) -> dict[str, str]:
+    """What training takes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << (20 if sys.platform != "darwin" else 30))
+    return {
         "parameters": f"{plan.parameters:,}",
         "updates": f"{plan.steps:,}",
         "time": f"about {duration(plan.seconds)}",

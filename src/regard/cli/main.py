@@ -71,6 +71,7 @@ def check(
     target: Target = None,
     valid_source: ValidSource = None,
     valid_target: ValidTarget = None,
+    text: Text = None,
     minutes: Minutes = None,
     setting: Settings = None,
     as_json: Json = False,
@@ -82,7 +83,7 @@ def check(
     from regard.cli.check import check
     from regard.cli.starter import Asked
 
-    check(Asked(recipe, source, target, valid_source, valid_target, None, minutes, setting or []), as_json)
+    check(Asked(recipe, source, target, valid_source, valid_target, text, minutes, setting or []), as_json)
 
 
 @app.command()

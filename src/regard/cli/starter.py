@@ -116,10 +116,9 @@ class Asked:
         return train, [PairsConfig(source=str(self.valid_source), target=str(self.valid_target))]
 
     def translation(self) -> Recipe:
-        """The recipe, which has to be one for pairs."""
+        """The recipe, of pairs."""
         recipe, _ = self.recipe()
-        if not isinstance(recipe, Recipe):
-            raise UserError(f"{self.path or self.text}: is for {recipe.task}; check looks at pairs only")
+        assert isinstance(recipe, Recipe)
         return recipe
 
     def recipe(self) -> tuple[AnyRecipe, list[str]]:
