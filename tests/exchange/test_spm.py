@@ -23,6 +23,7 @@ from tokenizers import Tokenizer as Library
 from regard.data.tokenizer import Tokenizer
 from regard.decode.config import Greedy
 from regard.errors import UserError
+from regard.exchange.export import export
 from regard.exchange.folders import load_any
 from regard.exchange.huggingface import write_folder
 from regard.exchange.spm import llama_tokenizer, marian_tokenizers, read_spm
@@ -198,12 +199,18 @@ def test_a_whole_folder_says_what_transformers_says(tmp_path: Path) -> None:
     wanted = [theirs.decode(ids, skip_special_tokens=True, use_source_tokenizer=False) for ids in said]
     loaded = load_any(folder)
     assert loaded.tokenizers is not None
-    assert ready(loaded, search=Greedy(max_length=12))(sources) == wanted
+    assert ready(loaded, search=Greedy(max_length=12, never=loaded.search.never))(sources) == wanted
+    assert loaded.search.never == (pad,)
     assert len(set(wanted)) >= 3
     out.mkdir()
     save_model(out, loaded.model, loaded.task, loaded.search, loaded.max_length, {})
     save_tokenizers(out, loaded.tokenizers)
-    assert ready(load_folder(out), search=Greedy(max_length=12))(sources) == wanted
+    again = load_folder(out)
+    assert ready(again, search=Greedy(max_length=12, never=again.search.never))(sources) == wanted
+    for kind in ("huggingface", "ctranslate2", "onnx"):
+        told = export(loaded, kind, tmp_path / kind, sources)
+        assert "4 of 4 texts" in told
+        assert "without a tokenizer" in told
 
 
 @pytest.mark.parametrize("rule", ["identity", "nmt_nfkc"])

@@ -63,6 +63,7 @@ def search_for(
     given: dict[str, Any] = {
         "max_length": max_tokens or own.max_length,
         "max_ratio": None if max_tokens else own.max_ratio,
+        "never": own.never,
     }
     if beam is not None and (sample or drawn):
         raise UserError(f"--beam searches and {'--sample' if sample else '--' + next(iter(drawn))} draws; use one")

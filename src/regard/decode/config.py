@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from regard.errors import UserError
@@ -26,6 +26,8 @@ class Search:
     """Exponent of the length that a log-probability is divided by: 0 ignores length, 1 is the mean per token."""
     length_rule: LengthRule = "power"
     """power: length^penalty; gnmt: ((5 + length) / 6)^penalty [Wu+ 2016, eq. 14]."""
+    never: tuple[int, ...] = field(default=(), metadata={"derived": True})
+    """Tokens that are not said, however likely: a model that was made elsewhere may have some."""
 
     def __post_init__(self) -> None:
         if self.max_length < 1:

@@ -7,7 +7,7 @@ from typing import Any
 
 from regard.decode.beam import beam_search
 from regard.decode.config import Beam, Greedy, Sample, Search
-from regard.decode.filters import Filter
+from regard.decode.filters import Filter, Forbid
 from regard.decode.job import Hypothesis, Job
 from regard.decode.stepper import S, Stepper
 from regard.decode.walk import greedy, sample
@@ -24,6 +24,7 @@ def decode(
     sentences: Sequence[int] | None = None,
 ) -> list[list[Hypothesis]]:
     """For each sentence its hypotheses, best first; `sentences` numbers them within a larger job."""
+    filters = [Forbid(search.never), *filters] if search.never else filters
     return SEARCHES[type(search)](Job(stepper, batch, search, filters, prefix, sentences))
 
 

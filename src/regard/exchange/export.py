@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,18 +16,19 @@ from regard.decode.config import Greedy
 from regard.engine.torch import TorchEngine
 from regard.errors import UserError
 from regard.exchange.ctranslate2 import decode_ctranslate2, write_ctranslate2
-from regard.exchange.huggingface import kind_of, write_folder
+from regard.exchange.huggingface import GENERATION, kind_of, write_folder
 from regard.exchange.installed import installed
 from regard.exchange.onnx import write_onnx
 from regard.exchange.onnxrun import OnnxModel
 from regard.exchange.vocabulary import write_tokenizer
-from regard.files import new_folder
+from regard.files import new_folder, write
 from regard.rng import Key
 from regard.shapes import Padded
 from regard.tasks.folder import Loaded
 from regard.tasks.translation import Tokenizers
 
 AT_RANDOM, LONGEST = 8, 48  # texts of words at random that are decoded both ways, and tokens of an output at most
+NEVER = -1e4  # a bias that half precision can hold
 SAME = 1e-4  # difference of an encoder's numbers that rounding explains
 Rows = list[list[int]]
 
@@ -54,6 +57,10 @@ def new_place(out: Path) -> None:
 def _huggingface(loaded: Loaded, folder: Path, rows: Rows) -> str:
     model, kind = loaded.model, kind_of(loaded.model.config)
     write_folder(folder, model, kind)
+    if loaded.search.never:
+        marks = {"decoder_start_token_id": model.start, "pad_token_id": model.start, "eos_token_id": model.end}
+        never = {"bad_words_ids": [[i] for i in loaded.search.never]}
+        write(folder / GENERATION, json.dumps({**marks, **never}).encode())
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     hf = installed("transformers")
     hf.logging.set_verbosity_error()
@@ -76,7 +83,7 @@ def _huggingface(loaded: Loaded, folder: Path, rows: Rows) -> str:
 def _ctranslate2(loaded: Loaded, folder: Path, rows: Rows) -> str:
     assert loaded.tokenizers is not None
     source, target = words(loaded.tokenizers.source), words(loaded.tokenizers.target)
-    write_ctranslate2(folder, loaded.model, source, target, target[unknown(loaded.tokenizers.target)])
+    write_ctranslate2(folder, _silenced(loaded), source, target, target[unknown(loaded.tokenizers.target)])
     said = decode_ctranslate2(folder, [[source[i] for i in row] for row in rows], _longest(loaded))
     numbers = {word: i for i, word in enumerate(target)}
     found = [[numbers[word] for word in row] for row in said]
@@ -84,9 +91,21 @@ def _ctranslate2(loaded: Loaded, folder: Path, rows: Rows) -> str:
 
 
 def _onnx(loaded: Loaded, folder: Path, rows: Rows) -> str:
-    write_onnx(folder, loaded.model)
+    write_onnx(folder, _silenced(loaded))
     found = OnnxModel(folder).greedy(rows, _longest(loaded))
     return _compare(loaded, rows, found, f"onnxruntime {installed('onnxruntime').__version__}")
+
+
+def _silenced(loaded: Loaded) -> Any:
+    """The model, with a bias against what it must not say, for tools that are not told so."""
+    model = copy.deepcopy(loaded.model)
+    if loaded.search.never:
+        if model.head.bias is None:
+            raise UserError(
+                f"tokens {loaded.search.never} must not be said, and this model has no bias to keep from it"
+            )
+        model.head.bias.data[list(loaded.search.never)] = NEVER
+    return model
 
 
 def words(tokenizer: Tokenizer) -> list[str]:
@@ -146,7 +165,8 @@ def _longest(loaded: Loaded) -> int:
 def _compare(loaded: Loaded, rows: Rows, said: Rows, where: str) -> str:
     """Greedy tokens, one by one."""
     model = loaded.model
-    ours = [best[0].tokens for best in TorchEngine(model).decode(rows, Greedy(max_length=_longest(loaded)))]
+    search = Greedy(max_length=_longest(loaded), never=loaded.search.never)
+    ours = [best[0].tokens for best in TorchEngine(model).decode(rows, search)]
     theirs = [ids[: ids.index(model.end) + 1] if model.end in ids else ids for ids in said]
     odd = [number for number, (a, b) in enumerate(zip(ours, theirs, strict=True), 1) if a != b]
     if odd:

@@ -49,15 +49,17 @@ def load_foreign(path: Path) -> Loaded:
     if path.is_file():
         return _file(path)
     read = read_folder(path)
-    return _loaded(read.model, read.tokenizers, read.max_length, path / CONFIG)
+    return _loaded(read.model, read.tokenizers, read.max_length, path / CONFIG, read.never)
 
 
-def _loaded(model: Any, tokenizers: Tokenizers | None, max_length: int, path: Path) -> Loaded:
-    found: tuple[str, Search] = "language", Sample()
+def _loaded(
+    model: Any, tokenizers: Tokenizers | None, max_length: int, path: Path, never: tuple[int, ...] = ()
+) -> Loaded:
+    found: tuple[str, Search] = "language", Sample(never=never)
     if isinstance(model.config, BertConfig):
         found = "masked", Greedy()
     elif isinstance(model.config, Seq2seqConfig):
-        found = "translation", Beam(max_ratio=3.0)
+        found = "translation", Beam(max_ratio=3.0, never=never)
     return Loaded(found[0], model, tokenizers, found[1], max_length, stamp(path))
 
 

@@ -27,7 +27,7 @@ from regard.tasks.folder import read_json, shapes_of
 from regard.tasks.translation import Tokenizers
 
 CODE = ("auto_map", "custom_pipelines")  # settings that name code to run
-NEVER = -1e4  # a bias that half precision can hold
+GENERATION = "generation_config.json"
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +37,8 @@ class Read:
     model: Any
     tokenizers: Tokenizers | None
     max_length: int
+    never: tuple[int, ...] = ()
+    """Words that must not be said, such as Marian's padding, whose logit of 0 is often the best."""
 
 
 def read_folder(folder: Path) -> Read:
@@ -60,22 +62,15 @@ def read_folder(folder: Path) -> Read:
     longest = int(values.get("max_position_embeddings", values.get("n_positions", 1024)))
     if isinstance(config, BertConfig):
         config, longest = read_sentences(folder, config, longest)
-    model = fill(folder, family, config)
-    if isinstance(config, Seq2seqConfig):
-        _forbid(model, folder, values)
-    return Read(model, tokenizers, longest)
+    return Read(fill(folder, family, config), tokenizers, longest, _never(folder, values))
 
 
-def _forbid(model: Any, folder: Path, values: Mapping[str, Any]) -> None:
-    """Words that must never be said, such as Marian's padding, whose logit of 0 is often the best: by their bias."""
-    path = folder / "generation_config.json"
+def _never(folder: Path, values: Mapping[str, Any]) -> tuple[int, ...]:
+    path = folder / GENERATION
     try:
         told = [values, json.loads(file_bytes(path)) if path.is_file() else {}]
-        banned = [[int(i) for i in ids] for each in told for ids in each.get("bad_words_ids") or []]
-        with torch.no_grad():
-            for (word,) in banned:
-                model.head.bias[word] = NEVER
-    except (ValueError, TypeError, AttributeError, IndexError, RecursionError) as error:
+        return tuple({int(i) for each in told for (i,) in each.get("bad_words_ids") or []})
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(f"{folder}: bad_words_ids has to be a list of single words ({error})") from error
 
 
