@@ -49,7 +49,10 @@ def read_folder(folder: Path) -> Read:
         raise UserError(f"{path}: {named[0]} names code to run; Regard runs none, and reads only models that need none")
     family = FAMILIES.get(str(values.get("model_type")))
     if family is None:
-        raise UserError(f"{path}: model_type {values.get('model_type')!r}; Regard reads {', '.join(FAMILIES)}")
+        kind = values.get("model_type")
+        raise UserError(
+            f"{path}: is not a Regard model, and of model_type {kind!r}; Regard reads {', '.join(FAMILIES)}"
+        )
     try:
         config = family.to_ours(values)
     except UserError as error:
