@@ -14,6 +14,7 @@ from typing import Any
 
 from regard.cli.lines import Tick, input_chunks, run_lines, warn
 from regard.decode.config import Beam, Greedy, Sample, Search
+from regard.decode.job import Hypothesis
 from regard.errors import UserError
 from regard.files import write
 from regard.metrics.alignment import pharaoh
@@ -109,15 +110,14 @@ def _told(model: Teller, wanted: Wanted, texts: Sequence[str], done: int, tick: 
         raise UserError("--nbest gives several outputs a line; add --json to tell them apart")
     filled = [text for text in texts if text.strip()]  # blank in, blank out
     found = iter(model.tell(filled, stop=wanted.stop, tick=tick) if filled else [])
-    told = [
-        [{"text": model.text(h, wanted.stop), "log_prob": h.log_prob, "score": h.score} for h in next(found)]
-        if text.strip()
-        else []
-        for text in texts
-    ]
+    told = [[_hypothesis(model, h, wanted) for h in next(found)] if text.strip() else [] for text in texts]
     if wanted.as_json:
         return _as_json(texts, told)
-    return [" ".join(str(outputs[0]["text"]).split("\n")) if outputs else "" for outputs in told]
+    return [" ".join(outputs[0]["text"].split("\n")) if outputs else "" for outputs in told]
+
+
+def _hypothesis(model: Teller, said: Hypothesis, wanted: Wanted) -> dict[str, Any]:
+    return {"text": model.text(said, wanted.stop), "log_prob": said.log_prob, "score": said.score}
 
 
 def _tell_aloud(model: Teller, prompt: str, stop: Sequence[str]) -> None:

@@ -99,11 +99,8 @@ class Asked:
     @property
     def folder(self) -> Path:
         """Where the run goes if nobody says so."""
-        if alone := self.path or self.text:
-            return Path("runs") / alone.stem
-        assert self.source is not None
-        assert self.target is not None
-        return Path("runs") / f"{self.source.stem}-{self.target.stem}"
+        given = (self.path, self.text, self.source, self.target)
+        return Path("runs") / "-".join(path.stem for path in given if path)
 
     def corpora(self) -> tuple[Sequence[PairsConfig], Sequence[PairsConfig]]:
         """To train on, and to validate on."""

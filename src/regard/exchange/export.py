@@ -83,11 +83,12 @@ def _huggingface(loaded: Loaded, folder: Path, rows: Rows) -> str:
 def _ctranslate2(loaded: Loaded, folder: Path, rows: Rows) -> str:
     assert loaded.tokenizers is not None
     source, target = words(loaded.tokenizers.source), words(loaded.tokenizers.target)
-    write_ctranslate2(folder, _silenced(loaded), source, target, target[unknown(loaded.tokenizers.target)])
+    found = [i for i in map(loaded.tokenizers.target.id_of, ("<unk>", "[UNK]")) if i is not None]
+    write_ctranslate2(folder, _silenced(loaded), source, target, target[[*found, UNKNOWN][0]])
     said = decode_ctranslate2(folder, [[source[i] for i in row] for row in rows], _longest(loaded))
     numbers = {word: i for i, word in enumerate(target)}
-    found = [[numbers[word] for word in row] for row in said]
-    return _compare(loaded, rows, found, f"CTranslate2 {installed('ctranslate2').__version__}")
+    theirs = [[numbers[word] for word in row] for row in said]
+    return _compare(loaded, rows, theirs, f"CTranslate2 {installed('ctranslate2').__version__}")
 
 
 def _onnx(loaded: Loaded, folder: Path, rows: Rows) -> str:
@@ -116,15 +117,11 @@ def words(tokenizer: Tokenizer) -> list[str]:
     return list(named)
 
 
-def unknown(tokenizer: Tokenizer) -> int:
-    return next((i for name in ("<unk>", "[UNK]") if (i := tokenizer.id_of(name)) is not None), UNKNOWN)
-
-
 def _write_words(folder: Path, loaded: Loaded, tokenizers: Tokenizers) -> bool:
     """One tokenizer, or one for each side in a folder of its own; none whose ids are not their library's."""
-    joint = tokenizers.source is tokenizers.target
     if "words" in tokenizers.source.content():
         return False
+    joint = tokenizers.source is tokenizers.target
     both = {"": tokenizers.source} if joint else {"source": tokenizers.source, "target": tokenizers.target}
     for name, tokenizer in both.items():
         (folder / name).mkdir(exist_ok=True)

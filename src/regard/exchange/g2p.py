@@ -18,6 +18,7 @@ from torch import Tensor
 
 from regard.data.tokenizer import ForeignTokenizer
 from regard.errors import UserError
+from regard.exchange.weights import said
 from regard.models.build import MODELS
 from regard.models.config import RecurrentConfig
 from regard.tasks.translation import Tokenizers
@@ -55,7 +56,7 @@ def read_g2p(path: Path) -> tuple[RecurrentConfig, dict[str, Tensor], Tokenizers
     for name, array in found.items():
         shape = wanted.get(NAMES.get(name, ""), array.shape)
         if array.shape != shape:
-            problems.append(f"{name} is {_said(array.shape)}, expected is {_said(shape)}")
+            problems.append(f"{name} is {said(array.shape)}, expected is {said(shape)}")
         if not np.isfinite(array).all():
             problems.append(f"{name} holds numbers that are not finite")
     if problems:
@@ -92,10 +93,6 @@ def _array(file: IO[bytes]) -> NDArray[np.float32]:
     if kind != np.dtype("<f4") or by_columns:
         raise ValueError(f"of {kind}{' by columns' if by_columns else ''}, and only float32 by rows is read")
     return np.frombuffer(file.read(), kind).reshape(shape)
-
-
-def _said(shape: tuple[int, ...]) -> str:
-    return "x".join(map(str, shape)) or "a number"
 
 
 def _tokenizers() -> Tokenizers:

@@ -103,10 +103,8 @@ def fill(folder: Path, family: Family, config: ModelConfig) -> nn.Module:
 
 def write_folder(folder: Path, model: nn.Module, kind: str) -> None:
     """As `transformers` reads it; raises UserError with what that kind of model cannot have."""
-    family, (config, ours) = (
-        FAMILIES[kind],
-        in_halves(model.config, {n: p.detach() for n, p in model.named_parameters()}),
-    )
+    family = FAMILIES[kind]
+    config, ours = in_halves(model.config, {name: p.detach() for name, p in model.named_parameters()})
     values = family.to_theirs(config)
     theirs = {rule.theirs: rule.to_theirs(ours) for rule in family.rules(config)}
     for name in family.sinusoids:

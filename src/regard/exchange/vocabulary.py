@@ -15,13 +15,7 @@ from regard.errors import UserError
 from regard.files import write
 
 ROLES = {"pad_token": "<pad>", "bos_token": "<start>", "eos_token": "</s>", "unk_token": "<unk>"}
-BERT_ROLES = {
-    "cls_token": "[CLS]",
-    "sep_token": "[SEP]",
-    "mask_token": "[MASK]",
-    "pad_token": "[PAD]",
-    "unk_token": "[UNK]",
-}
+BERT_ROLES = {f"{name}_token": f"[{name.upper()}]" for name in ("cls", "sep", "mask", "pad", "unk")}
 
 
 def write_tokenizer(folder: Path, tokenizer: Tokenizer, *, whole: bool, start: int, max_length: int) -> None:

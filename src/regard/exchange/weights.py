@@ -78,7 +78,7 @@ class Stored:
         rules = list(rules)
         expected = {rule.theirs: rule.shape(wanted) for rule in rules}
         problems = [
-            f"{name} is {_said(self.shapes.get(name), 'missing')}, expected is {_said(expected.get(name), 'nothing')}"
+            f"{name} is {said(self.shapes.get(name))}, expected is {said(expected.get(name), 'nothing')}"
             for name in sorted(expected.keys() | self.shapes.keys())
             if self.shapes.get(name) != expected.get(name)
             and not (name not in expected and re.fullmatch(ignored, name))
@@ -128,7 +128,7 @@ def _files(folder: Path) -> list[Path]:
     return [folder / name for name in sorted(names)]
 
 
-def _said(shape: Shape | None, none: str) -> str:
+def said(shape: Shape | None, none: str = "missing") -> str:
     return none if shape is None else "x".join(map(str, shape)) or "a number"
 
 
