@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Sequence
 from typing import Any, get_args
 
 import pytest
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from regard.decode.beam import breadth_first
 from regard.decode.config import Beam, Greedy, LengthRule
-from regard.decode.filters import Filter, Forbid, ForcedPrefix, MinimumLength, NoRepeat
+from regard.decode.filters import Filter, Forbid, ForcedPrefix, Listen, MinimumLength, NoRepeat, StopAt
 from regard.decode.job import Job
 from regard.decode.search import decode
 from regard.decode.stepper import Step
@@ -66,6 +67,22 @@ def no_repeat(words: tuple[int, ...]) -> bool:
     return len(set(pairs)) == len(pairs)
 
 
+def spelled(words: Sequence[int]) -> str:
+    return "".join(map(str, words))
+
+
+def stops(words: tuple[int, ...]) -> bool:
+    """Ends right after the string that stops it, if that comes up."""
+    at = spelled(words).find(STOP)
+    return at < 0 or words[at + 2 :] == ((END,) if at + 2 < LENGTH else ())
+
+
+def charged(name: str, words: tuple[int, ...]) -> tuple[int, ...]:
+    """Without an end mark that costs nothing."""
+    return words[:-1] if name == "stop" and spelled(words).endswith(f"{STOP}{END}") else words
+
+
+STOP = "30"
 PREFIX = [[3, 4], [0], [4, 4]]
 FILTERS = {
     "none": ([], lambda s, w: True),
@@ -73,6 +90,8 @@ FILTERS = {
     "minimum": ([MinimumLength(3, END)], lambda s, w: END not in w[:3]),
     "no repeat": ([NoRepeat(2)], lambda s, w: no_repeat(w)),
     "prefix": ([ForcedPrefix(Padded.of(PREFIX))], lambda s, w: list(w[: len(PREFIX[s])]) == PREFIX[s]),
+    "stop": ([StopAt([STOP], spelled, END)], lambda s, w: stops(w)),
+    "listen": ([Listen(lambda said: None)], lambda s, w: True),
     "all": (
         [ForcedPrefix(Padded.of(PREFIX)), NoRepeat(2), MinimumLength(4, END)],
         lambda s, w: list(w[: len(PREFIX[s])]) == PREFIX[s] and no_repeat(w) and END not in w[:4],
@@ -91,13 +110,17 @@ def test_a_wide_beam_is_brute_force(name: str, rule: str, penalty: float) -> Non
     found = decode(model, Padded.of([[0], [1], [2]]), search, filters=filters)
     for sentence, hypotheses in enumerate(found):
         ranked = sorted(
-            ((model.score(sentence, w) / search.normaliser(len(w)), w) for w in everything() if allows(sentence, w)),
+            (
+                (model.score(sentence, charged(name, w)) / search.normaliser(len(w)), w)
+                for w in everything()
+                if allows(sentence, w)
+            ),
             reverse=True,
         )[:3]
         assert [tuple(h.tokens) for h in hypotheses] == [words for _, words in ranked]
         for hypothesis, (score, words) in zip(hypotheses, ranked, strict=True):
             assert hypothesis.score == pytest.approx(score, abs=1e-9)
-            assert hypothesis.log_prob == pytest.approx(model.score(sentence, words), abs=1e-9)
+            assert hypothesis.log_prob == pytest.approx(model.score(sentence, charged(name, words)), abs=1e-9)
 
 
 @pytest.mark.parametrize("rule", ["power", "gnmt"])
