@@ -21,7 +21,7 @@ from regard.metrics.text import METRICS, pronunciation_error_rate
 from regard.progress import Progress
 from regard.tasks.align import Aligned, Reading
 from regard.tasks.filler import Filler
-from regard.tasks.language import Text, nats
+from regard.tasks.language import Text, Tick, nats
 from regard.tasks.masked import Blanks, guess_blanks
 from regard.tasks.teller import Teller
 from regard.tasks.texts import text_of
@@ -64,22 +64,26 @@ def evaluate_text(model: Teller | Filler, path: Path, as_json: bool) -> None:
     text = text_of(model.tokenizer, list(pieces([RunningText(file=str(path))], "file")))
     if not text.characters:
         raise UserError(f"{path}: the file is empty; give one with text")
-    _tell(_perplexity(model, text) if isinstance(model, Teller) else _guesses(model, text), as_json)
+    with Progress(len(text.ids), "read") as progress:
+        tick = progress.update
+        found = _perplexity(model, text, tick) if isinstance(model, Teller) else _guesses(model, text, tick)
+        tick(len(text.ids))
+    _tell(found, as_json)
 
 
-def _perplexity(model: Teller, text: Text) -> dict[str, float]:
+def _perplexity(model: Teller, text: Text, tick: Tick) -> dict[str, float]:
     """By tokens, characters and words, line ends being words, as published figures have it."""
-    lost, tokens = nats(model.model, text.ids, model.max_length, rows=8), len(text.ids) - 1
+    lost, tokens = nats(model.model, text.ids, model.max_length, rows=8, tick=tick), len(text.ids) - 1
     found = {"tokens": tokens, "loss": lost / tokens, "per_character": lost / text.characters}
     return {**found, "perplexity": exp(lost / tokens), "word_perplexity": exp(min(lost / text.words, 700.0))}
 
 
-def _guesses(model: Filler, text: Text) -> dict[str, float]:
+def _guesses(model: Filler, text: Text, tick: Tick) -> dict[str, float]:
     """How well words are guessed that are taken out, the same at every call."""
     model.check_guesses()
     ids, pairs = text.ids[1:], model.model.config.next_sentence
     blanks = Blanks(model.tokenizer, context=model.max_length, pairs=pairs)
-    return {"tokens": len(ids), **guess_blanks(model.model, blanks, ids, rows=8)}
+    return {"tokens": len(ids), **guess_blanks(model.model, blanks, ids, 8, tick)}
 
 
 def _tell(told: dict[str, float], as_json: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +23,7 @@ from regard.tasks.sampled import SomeWords
 from regard.tasks.task import Direction, Loss, Shape
 
 Ids = NDArray[Any]
+Tick = Callable[[int], None]  # is told how many ids are done
 IGNORED = -100  # a target that costs nothing
 ONWARD = 1024  # tokens that a carried state reads at once
 REHEARSED = 20  # windows by which an evaluation is timed
@@ -154,17 +156,23 @@ def shuffled(length: int, context: int, rows: int, draw: np.random.Generator) ->
     return [starts[order[(np.arange(rows) + i * rows) % len(order)]] for i in range(count)]
 
 
-def nats(model: nn.Module, ids: Ids, context: int, *, rows: int, apart: int | None = None) -> float:
+def nats(
+    model: nn.Module, ids: Ids, context: int, *, rows: int, apart: int | None = None, tick: Tick | None = None
+) -> float:
     """What is lost on all ids but the first: each is told from half a context before it at least, or, where a state is
     carried on, from all. After the id `apart`, nothing before it is seen."""
-    return _carried(model, ids) if isinstance(model, RecurrentText) else _windowed(model, ids, context, rows, apart)
+    tick = tick or (lambda done: None)
+    if isinstance(model, RecurrentText):
+        return _carried(model, ids, tick)
+    return _windowed(model, ids, context, rows, apart, tick)
 
 
 @torch.no_grad()
-def _windowed(model: Any, ids: Ids, context: int, rows: int, apart: int | None) -> float:
+def _windowed(model: Any, ids: Ids, context: int, rows: int, apart: int | None, tick: Tick) -> float:
     half, lost = max(1, context // 2), 0.0
     firsts = np.arange(0, max(1, len(ids) - 1 - context + half), half)
     for at in range(0, len(firsts), rows):
+        tick(int(firsts[at]))
         starts = firsts[at : at + rows, None]
         index = starts + np.arange(context + 1)
         tokens = torch.from_numpy(ids[index.clip(max=len(ids) - 1)].astype(np.int64))
@@ -180,9 +188,10 @@ def _windowed(model: Any, ids: Ids, context: int, rows: int, apart: int | None) 
 
 
 @torch.no_grad()
-def _carried(model: Any, ids: Ids) -> float:
+def _carried(model: Any, ids: Ids, tick: Tick) -> float:
     state, lost = model.nothing_yet(1), 0.0
     for at in range(0, len(ids) - 1, ONWARD):
+        tick(at)
         tokens = torch.from_numpy(ids[None, at : at + ONWARD + 1].astype(np.int64))
         x, state = model.advance(tokens[:, :-1], state)
         lost += float(F.cross_entropy(model.head(x)[0], tokens[0, 1:], reduction="sum"))

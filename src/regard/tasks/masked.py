@@ -15,7 +15,7 @@ from regard.data.tokenizer import MASK, PADDING, Tokenizer
 from regard.errors import UserError
 from regard.rng import Key, uniforms
 from regard.shapes import Padded
-from regard.tasks.language import Ids, Text, TextTask, shuffled
+from regard.tasks.language import Ids, Text, TextTask, Tick, shuffled
 from regard.tasks.task import Loss
 
 HIDDEN, SWAPPED = 0.8, 0.1  # of the words taken out: shown as blanks, and as any word; the rest stay
@@ -120,11 +120,12 @@ class MaskedModelling(TextTask):
 
 
 @torch.no_grad()
-def guess_blanks(model: Any, blanks: Blanks, ids: Ids, rows: int) -> dict[str, float]:
+def guess_blanks(model: Any, blanks: Blanks, ids: Ids, rows: int, tick: Tick = lambda done: None) -> dict[str, float]:
     """Nats for each word that was taken out, and the share of them that is guessed; of texts in two parts, also the
     share of those that are told apart."""
     starts, lost, right, follow, count = np.arange(0, len(ids), blanks.window), 0.0, 0, 0, 0
     for at in range(0, len(starts), rows):
+        tick(int(starts[at]))
         cloze = blanks.take_out(ids, starts[at : at + rows], FIXED)
         guesses, follows = _told(model, cloze, Site())
         lost += float(F.cross_entropy(guesses, cloze.wanted, reduction="sum"))
