@@ -23,12 +23,14 @@ class Teller(Ready):
     """Prompts in, hypotheses out, which hold what follows the prompt."""
 
     def prompts(self, texts: Sequence[str]) -> list[list[int]]:
-        """As the model reads them; of one that leaves no room, the end."""
+        """As the model reads them; of one that is longer than what it learned from, or leaves no room, the end."""
         found = [self.tokenizer.prompt(ids, self.model.start) for ids in self._ids(texts)]
-        longest = self.model.longest
-        if longest is None:
+        longest, room = self.model.longest, self.max_length
+        if self.model.watched is None:  # recurrent: it reads on and on
             return found
-        return [ids[-max(1, longest - min(self.search.max_length, longest // 2)) :] for ids in found]
+        if longest is not None:
+            room = max(1, longest - min(self.search.max_length, longest // 2))
+        return [ids[-room:] for ids in found]
 
     def tell(
         self,
