@@ -12,19 +12,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from regard.attention.site import Site
 from regard.data.tokenizer import Tokenizer
 from regard.engine.torch import Engine
 from regard.models.lstm import RecurrentText
+from regard.nn.loss import cross_entropy
 from regard.rng import Key
 from regard.tasks.sampled import SomeWords
 from regard.tasks.task import Direction, Loss, Shape
 
 Ids = NDArray[Any]
 Tick = Callable[[int], None]  # is told how many ids are done
-IGNORED = -100  # a target that costs nothing
 ONWARD = 1024  # tokens that a carried state reads at once
 REHEARSED = 20  # windows by which an evaluation is timed
 
@@ -134,7 +133,7 @@ class LanguageModelling(TextTask):
         if self.some is not None and key is not None:
             total = self.some.lost(model.head, x.flatten(0, 1), wanted.flatten(), key.fold("words"))  # type: ignore[arg-type]
         else:
-            total = F.cross_entropy(model.head(x).flatten(0, 1), wanted.flatten(), reduction="sum")  # type: ignore[operator]
+            total = cross_entropy(model.head, x.flatten(0, 1), wanted.flatten())  # type: ignore[arg-type]
         return Loss(total, float(wanted.numel()), state.hidden.detach() if self.carry else None)
 
     def score(self, model: nn.Module, text: Text) -> dict[str, float]:
@@ -176,14 +175,13 @@ def _windowed(model: Any, ids: Ids, context: int, rows: int, apart: int | None, 
         starts = firsts[at : at + rows, None]
         index = starts + np.arange(context + 1)
         tokens = torch.from_numpy(ids[index.clip(max=len(ids) - 1)].astype(np.int64))
-        wanted = tokens[:, 1:].clone()
         old = (np.arange(context) < context - half) & (starts > 0)  # told by the window before
-        wanted[torch.from_numpy(old | (index[:, 1:] >= len(ids)))] = IGNORED
+        new = torch.from_numpy(~old & (index[:, 1:] < len(ids)))
         state = model.nothing_yet(len(tokens))
         if apart is not None:
             state = replace(state, segments=_documents(tokens[:, :-1], apart))
-        logits = model.head(model.advance(tokens[:, :-1], state)[0]).flatten(0, 1)
-        lost += float(F.cross_entropy(logits, wanted.flatten(), ignore_index=IGNORED, reduction="sum"))
+        x, _ = model.advance(tokens[:, :-1], state)
+        lost += float(cross_entropy(model.head, x[new], tokens[:, 1:][new]))
     return lost
 
 
@@ -194,7 +192,7 @@ def _carried(model: Any, ids: Ids, tick: Tick) -> float:
         tick(at)
         tokens = torch.from_numpy(ids[None, at : at + ONWARD + 1].astype(np.int64))
         x, state = model.advance(tokens[:, :-1], state)
-        lost += float(F.cross_entropy(model.head(x)[0], tokens[0, 1:], reduction="sum"))
+        lost += float(cross_entropy(model.head, x[0], tokens[0, 1:]))
     return lost
 
 

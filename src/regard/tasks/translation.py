@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
-from torch.nn import functional as F
 
 from regard.attention.site import Site
 from regard.data.batches import plan, waste
@@ -21,6 +20,7 @@ from regard.decode.config import Search
 from regard.engine.torch import Engine
 from regard.errors import UserError
 from regard.metrics.text import METRICS
+from regard.nn.loss import cross_entropy, lost
 from regard.rng import Key
 from regard.shapes import Padded
 from regard.tasks.task import Direction, Loss, Shape
@@ -121,10 +121,9 @@ class Translation:
         x, _ = model.advance(tokens[:, :-1], model.encode(batch.source, site), site)  # type: ignore[operator]
         wanted = tokens[:, 1:]
         real = wanted != PADDING
-        logits = model.head(x[real])  # type: ignore[operator]
         smoothing = self.smoothing if key is not None else 0.0
-        total = F.cross_entropy(logits, wanted[real], label_smoothing=smoothing, reduction="sum")
-        return Loss(total, float(len(logits)))
+        total = cross_entropy(model.head, x[real], wanted[real], smoothing)  # type: ignore[arg-type]
+        return Loss(total, float(real.sum()))
 
     @torch.no_grad()
     def evaluate(self, model: nn.Module, engine: Engine, tick: Callable[[int], None] | None = None) -> dict[str, float]:
@@ -169,10 +168,11 @@ def log_probs(
     sizes = [np.array([len(x) for x in side]) for side in (sources, targets)]
     for names in plan(sizes[0], sizes[1] + 1, batch_tokens, None):
         target = _padded([np.array([model.start, *targets[i], model.end]) for i in names])
-        logits = model(_padded([np.array(sources[i]) for i in names]), target.tokens[:, :-1])
-        lost = F.cross_entropy(logits.transpose(1, 2), target.tokens[:, 1:], reduction="none").double()
-        real = torch.arange(lost.shape[1])[None] < target.lengths[:, None] - 1
-        found[names] = -(lost * real).sum(1).numpy()
+        state = model.encode(_padded([np.array(sources[i]) for i in names]))  # type: ignore[operator]
+        x, _ = model.advance(target.tokens[:, :-1], state)  # type: ignore[operator]
+        real = torch.arange(x.shape[1])[None] < target.lengths[:, None] - 1
+        nats = lost(model.head, x[real], target.tokens[:, 1:][real]).double()  # type: ignore[arg-type]
+        found[names] = -torch.zeros(real.shape, dtype=nats.dtype).masked_scatter(real, nats).sum(1).numpy()
     return found
 
 

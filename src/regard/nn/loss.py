@@ -1,0 +1,82 @@
+"""Cross-entropy of the output layer's words, in chunks: never are all logits held."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.nn.embed import OutputHead
+
+HELD = 1 << 22  # logits at once, about: 16 megabytes; fewer make products too small to be fast
+
+
+def cross_entropy(head: OutputHead, x: Tensor, wanted: Tensor, smoothing: float = 0.0) -> Tensor:
+    """Nats lost on wanted words (N,), told from x (N, C), in all; a share `smoothing` of each is wanted of every word
+    alike [Szegedy+ 2016, section 7]."""
+    if not torch.is_grad_enabled():
+        return lost(head, x, wanted, smoothing).sum()
+    bias = x.new_zeros(()) if head.bias is None else head.bias
+    total: Tensor = _CrossEntropy.apply(x, head.table, bias, wanted, smoothing)  # type: ignore[no-untyped-call]
+    return total
+
+
+@torch.no_grad()
+def lost(head: OutputHead, x: Tensor, wanted: Tensor, smoothing: float = 0.0) -> Tensor:
+    """Nats lost on each wanted word (N,), without a gradient."""
+    bias = x.new_zeros(()) if head.bias is None else head.bias
+    parts = [nats for _, nats, _ in _chunks(x, head.table, bias, wanted, smoothing)]
+    return torch.cat(parts) if parts else x.new_zeros(0)
+
+
+class _CrossEntropy(torch.autograd.Function):
+    """The gradient is made on the way, from probabilities that are then forgotten.
+
+    d/dlogits = p - (1 - smoothing) [wanted] - smoothing / V, whose last part is the same for all logits, so it goes
+    into the products as a mean of the table, and a sum of x.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, table: Tensor, bias: Tensor, wanted: Tensor, smoothing: float) -> Tensor:
+        of_x, of_table, of_bias = torch.empty_like(x), torch.zeros_like(table), torch.zeros_like(bias)
+        total = x.new_zeros(())
+        for rows, nats, p in _chunks(x, table, bias, wanted, smoothing):
+            total += nats.sum()
+            p.scatter_add_(1, wanted[rows, None], p.new_full((len(p), 1), smoothing - 1.0))
+            torch.mm(p, table, out=of_x[rows])
+            of_table.addmm_(p.T, x[rows])
+            if bias.dim():
+                of_bias += p.sum(0)
+        if smoothing:
+            share = smoothing / len(table)
+            of_x -= share * table.sum(0)
+            of_table -= share * x.sum(0)
+            of_bias -= share * len(x) * bias.dim()
+        ctx.save_for_backward(of_x, of_table, of_bias)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return *(gradients[0] * part for part in ctx.saved_tensors), None, None
+
+
+def _chunks(
+    x: Tensor, table: Tensor, bias: Tensor, wanted: Tensor, smoothing: float
+) -> Iterator[tuple[slice, Tensor, Tensor]]:
+    """Rows of x, what is lost on each, and the probabilities of all words there, which may be written over."""
+    size = max(1, HELD // len(table))
+    mean_word, mean_bias = table.mean(0), bias.mean()
+    for start in range(0, len(x), size):
+        rows = slice(start, min(start + size, len(x)))
+        logits = torch.addmm(bias, x[rows], table.T) if bias.dim() else x[rows] @ table.T
+        right = logits.gather(1, wanted[rows, None])[:, 0]
+        largest = logits.amax(-1)
+        p = torch.softmax(logits, -1)
+        # log sum exp, from the largest: its share is at least 1 / V, so the logarithm is safe.
+        norm = largest - p.amax(-1).log()
+        nats = norm - right
+        if smoothing:
+            nats += smoothing * (right - x[rows] @ mean_word - mean_bias)
+        yield rows, nats, p
