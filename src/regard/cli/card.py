@@ -52,7 +52,7 @@ A {recipe.model.kind} for {PURPOSES[recipe.task]}, trained by Regard {__version_
 | target tokens seen | {state.tokens:,} |
 | training FLOPs, matrix products counted | {state.flops:.3g} |
 | wall time, evaluations included | {duration(state.seconds)} |
-| machine | {plan.machine}, {plan.threads} threads, torch {plan.torch} |
+| machine | {plan.machine}, {plan.processes} x {plan.threads} threads, torch {plan.torch} |
 
 On the validation data, at the best step:
 

@@ -18,8 +18,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.cli.processes import plan_for
 from regard.cli.starter import Asked
-from regard.cli.train import plan_for, task_for, text_task_for, trainer_for
+from regard.cli.train import task_for, text_task_for, trainer_for
 from regard.data.config import PairsConfig
 from regard.data.text import LONGEST, count_lines, lines, located, pairs
 from regard.data.tokenizer import UNKNOWN

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from regard import load
 from regard import recipe as recipes
-from regard.cli.train import launch, say
+from regard.cli.processes import Cores, say
+from regard.cli.train import launch
 from regard.data.daily.grammar import Sentence, sentences
 from regard.files import write
 from regard.look.model import Model
@@ -25,14 +26,14 @@ APPLE = "I ate an apple"
 SAMPLES = 10
 
 
-def demo(recipe: Path | None, out: Path, minutes: float | None, threads: int | None) -> None:
+def demo(recipe: Path | None, out: Path, minutes: float | None, cores: Cores) -> None:
     """Everything, on the embedded corpus; the recipe names the model."""
     began = time.perf_counter()
     say("The corpus is synthetic: a grammar composes English and German of daily life, and knows which words belong")
     say("together. Tests hold combinations of word and construction that training never saw.")
     budget = [] if minutes is None else [f"train.minutes={minutes}", "train.steps=null"]
     text = (recipe or files("regard.data.daily").joinpath("demo.yaml")).read_text("utf-8")
-    launch(recipes.parse(Recipe, text, str(recipe or "demo.yaml"), budget), out, threads, None, False, False)
+    launch(recipes.parse(Recipe, text, str(recipe or "demo.yaml"), budget), out, cores, None, False, False)
     trained = time.perf_counter()
     model, test, valid = load(out), list(sentences("test")), list(sentences("valid"))
     sources, references = [" ".join(s.source) for s in test], [" ".join(s.target) for s in test]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from regard.cli.lines import input_chunks
-from regard.cli.train import say
+from regard.cli.processes import say
 from regard.errors import UserError
 from regard.exchange.export import export, new_place
 from regard.exchange.folders import load_any, load_foreign

@@ -27,6 +27,7 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object a line, for 
 BeamSize = Annotated[int | None, typer.Option("--beam", help="Hypotheses per step; 1 is greedy. Default: its own.")]
 BatchSize = Annotated[int | None, typer.Option(help="Sentences at once. Default: as many as fit well.")]
 Threads = Annotated[int | None, typer.Option(help="Processor threads. Default: all.")]
+Processes = Annotated[int | None, typer.Option(help="Processes that share the work. Default: by trial.")]
 Tag = Annotated[str | None, typer.Option(help="Direction, for models of several.")]
 RecipeFile = Annotated[Path | None, typer.Argument(help="A recipe (YAML); or use --source and --target.")]
 Source = Annotated[Path | None, typer.Option(help="Text to translate from, a sentence a line.")]
@@ -54,14 +55,16 @@ def train(
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also log for TensorBoard, in the folder.")
     ] = False,
+    processes: Processes = None,
     threads: Threads = None,
 ) -> None:
     """Train a model; the same command again goes on where it stopped."""
+    from regard.cli.processes import Cores
     from regard.cli.starter import Asked
     from regard.cli.train import run
 
     asked = Asked(recipe, source, target, valid_source, valid_target, text, minutes, setting or [])
-    run(asked, out, threads, start, goes_on, tensorboard)
+    run(asked, out, Cores(processes, threads), start, goes_on, tensorboard)
 
 
 @app.command()
@@ -100,8 +103,9 @@ def demo(
     A few minutes; the corpus is synthetic, English and German of daily life with gold word alignments.
     """
     from regard.cli.demo import demo
+    from regard.cli.processes import Cores
 
-    demo(recipe, out, minutes, threads)
+    demo(recipe, out, minutes, Cores(threads=threads))
 
 
 @app.command()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import ctypes
 import fcntl
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import torch
 
 from regard import recipe as recipes
 from regard.cli.card import card, training_curve
+from regard.cli.processes import AS_FOUND, Cores, keep_step, say, settle
 from regard.cli.starter import Asked
 from regard.data.tokenizer import ForeignTokenizer
 from regard.engine.torch import TorchEngine
@@ -32,49 +32,61 @@ from regard.tasks.language import LanguageModelling
 from regard.tasks.masked import Blanks, MaskedModelling
 from regard.tasks.prepare import Left, exchanged, held_out, store_for, tokenizers_for
 from regard.tasks.translation import Tokenizers, Translation
-from regard.train.checkpoint import Weights
 from regard.train.config import AnyRecipe, MaskedRecipe, Recipe, TextRecipe, read_recipe
+from regard.train.distributed import ALONE, LostRankError, World
 from regard.train.loop import InterruptedTrainingError, Trainer
-from regard.train.plan import Plan, make_plan
 
 AnyTask = Translation | LanguageModelling | MaskedModelling
 Told = Callable[[dict[str, float], int], None]  # what is told of metrics, at which step
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 
 
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-def run(
-    asked: Asked, out: Path | None, threads: int | None, start: Path | None, goes_on: bool, tensorboard: bool
-) -> None:
+def run(asked: Asked, out: Path | None, cores: Cores, start: Path | None, goes_on: bool, tensorboard: bool) -> None:
     recipe, told = asked.recipe()
-    for line in told:
+    world = World.of_torchrun()
+    for line in told if world.leads else ():
         say(line)
-    launch(recipe, out or asked.folder, threads, start, goes_on, tensorboard)
+    launch(recipe, out or asked.folder, cores, start, goes_on, tensorboard, world)
 
 
 def launch(
-    recipe: AnyRecipe, out: Path, threads: int | None, start: Path | None, goes_on: bool, tensorboard: bool
+    recipe: AnyRecipe,
+    out: Path,
+    cores: Cores,
+    start: Path | None,
+    goes_on: bool,
+    tensorboard: bool,
+    world: World = ALONE,
 ) -> None:
     """Train in a folder that no other run is in."""
-    if threads is not None:
-        torch.set_num_threads(threads)
-    _keep_memory()
+    if not world.leads:
+        return follow(out, start, world)
+    if cores.threads is not None:
+        torch.set_num_threads(cores.threads)
+    keep_memory()
     with _alone(out):
         _same_recipe(out, recipe, goes_on)
         given = start or getattr(recipe.data, "words", None)
         if given and not any(out.glob("tokenizer*.json")):  # a model trained further keeps its words
             save_tokenizers(out, _words(recipe, Path(given)))
         try:
-            train(recipe, out, start, tensorboard)
+            train(recipe, out, cores, start, tensorboard, world)
         except InterruptedTrainingError as stopped:
             say(f"regard: {stopped}; run the same command to go on")
             sys.exit(stopped.exit_code)
+        except LostRankError as error:
+            say(f"regard: {error}; run the same command to go on")
+            sys.exit(1)
 
 
-def train(recipe: AnyRecipe, out: Path, start: Path | None = None, tensorboard: bool = False) -> None:
+def train(
+    recipe: AnyRecipe,
+    out: Path,
+    cores: Cores = AS_FOUND,
+    start: Path | None = None,
+    tensorboard: bool = False,
+    world: World = ALONE,
+) -> None:
     """From the recipe, and the weights of another model if given, to a finished folder; takes up what is there."""
     report = _tensorboard(out) if tensorboard else None
     task: AnyTask
@@ -89,17 +101,18 @@ def train(recipe: AnyRecipe, out: Path, start: Path | None = None, tensorboard: 
         out_of = f"{left}; " if left else ""
         say(f"training on {len(task.store):,} pairs; {out_of}padding: {padding} of the batches")
     trainer = trainer_for(recipe, out, task, start, report)
-    plan = _stored_plan(out) or plan_for(trainer)
-    plan.save(out / "plan.json")
-    told = f", about {duration(plan.seconds)}" if plan.seconds else ""
-    say(f"{plan.parameters:,} parameters, {plan.steps:,} steps, {plan.threads} threads{told}")
-    for passed in trainer.resume():
-        say(f"passed over {passed}")
-    if trainer.state.step:
-        say(f"going on after step {trainer.state.step}")
-    if trainer.state.step >= plan.steps:
-        say("this run is finished; for more, --continue with more --minutes, or choose another --out")
-    state = trainer.run(plan)
+    with ExitStack() as others:
+        plan = settle(trainer, out, cores, start, world, others)
+        told = f", about {duration(plan.seconds)}" if plan.seconds else ""
+        working = f"{plan.processes} processes of {plan.threads}" if plan.processes > 1 else f"{plan.threads}"
+        say(f"{plan.parameters:,} parameters, {plan.steps:,} steps, {working} threads{told}")
+        for passed in trainer.resume():
+            say(f"passed over {passed}")
+        if trainer.state.step:
+            say(f"going on after step {trainer.state.step}")
+        if trainer.state.step >= plan.steps:
+            say("this run is finished; for more, --continue with more --minutes, or choose another --out")
+        state = trainer.run(plan)
     write(out / "README.md", card(recipe, plan, state, out).encode())
     write(out / "curve.svg", training_curve(out, task.primary[0]).encode())
     say(f"done: best {task.primary[0]} {state.best:.2f} at step {state.best_step}; the model is in {out}")
@@ -143,7 +156,12 @@ def text_task_for(recipe: TextRecipe | MaskedRecipe, out: Path) -> LanguageModel
 
 
 def trainer_for(
-    recipe: AnyRecipe, out: Path, task: AnyTask, start: Path | None = None, report: Told | None = None
+    recipe: AnyRecipe,
+    out: Path,
+    task: AnyTask,
+    start: Path | None = None,
+    report: Told | None = None,
+    world: World = ALONE,
 ) -> Trainer:
     """A new model, or one with the weights of another, and what trains it."""
     model = build(recipe.model.sized(*task.sizes), recipe.train.seed)
@@ -158,31 +176,22 @@ def trainer_for(
         engine=lambda model: TorchEngine(model),  # type: ignore[arg-type]
         keep_best=lambda model, metrics: save_model(out, model, recipe.task, recipe.search, longest, metrics),
         report=report,
+        world=world,
     )
 
 
-def plan_for(trainer: Trainer) -> Plan:
-    say("trying the largest batch; timing a few steps and an evaluation")
-    probe = copy.deepcopy(trainer.weights.model)
-    weights = Weights(probe, trainer.optimizer_of(probe), None)
-    return make_plan(
-        trainer.task,
-        probe,
-        trainer.config,
-        lambda step: trainer.update(weights, step, None),
-        lambda: trainer.task.rehearse(probe, trainer.engine(probe)),
-    )
-
-
-def _stored_plan(out: Path) -> Plan | None:
-    path = out / "plan.json"
-    if not path.exists():
-        return None
-    plan = Plan.load(path)
-    torch.set_num_threads(plan.threads)
-    if plan.torch != torch.__version__:
-        say(f"planned with torch {plan.torch}, now {torch.__version__}: results may differ in their last digits")
-    return plan
+def follow(out: Path, start: Path | None, world: World) -> None:
+    """As a companion of the process that leads: the same model, a share of every batch, not a word."""
+    keep_memory()
+    try:
+        world.told(0)  # the folder is prepared
+        if not (out / "recipe.yaml").exists():
+            raise UserError(f"{out} is empty on this machine; --out must be a folder that all machines share")
+        recipe = read_recipe(out / "recipe.yaml")
+        task = task_for(recipe, out)[0] if isinstance(recipe, Recipe) else text_task_for(recipe, out)
+        keep_step(trainer_for(recipe, out, task, start, world=world), out, world)
+    except (InterruptedTrainingError, LostRankError):
+        sys.exit(1)  # the leading one has said why
 
 
 def _tensorboard(out: Path) -> Told:
@@ -201,7 +210,7 @@ def _tensorboard(out: Path) -> Told:
     return report
 
 
-def _keep_memory() -> None:
+def keep_memory() -> None:
     """Have the C library keep freed memory for the next step; faulting it in anew cost up to a quarter of the time."""
     with suppress(AttributeError):  # glibc alone has these settings
         library = ctypes.CDLL(None)

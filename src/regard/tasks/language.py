@@ -105,6 +105,7 @@ class LanguageModelling(TextTask):
         super().__init__(ids, held, context, batch_tokens)
         self.tokenizer, self.apart, self.carry = tokenizer, apart, carry
         self.some = SomeWords(ids, tokenizer.vocabulary, sampled) if sampled else None
+        self.stream = (len(ids) - 1) // self.rows  # the length of each, where a state is carried on
         end = tokenizer.end
         self.sizes = (tokenizer.vocabulary, end, end, context)  # in one stream, the end of a text begins the next
 
@@ -113,14 +114,13 @@ class LanguageModelling(TextTask):
         is carried on, in as many streams as rows, side by side."""
         draw = Key(seed, ("windows", epoch)).generator()
         if self.carry:
-            length = (len(self.ids) - 1) // self.rows
-            firsts = np.arange(self.rows) * length
-            return [firsts + at for at in range(0, length - self.context + 1, self.context)]
+            firsts = np.arange(self.rows) * self.stream
+            return [firsts + at for at in range(0, self.stream - self.context + 1, self.context)]
         return shuffled(len(self.ids), self.context, self.rows, draw)
 
     def load(self, name: Ids) -> Window:
         index = name[:, None] + np.arange(self.context + 1)
-        return Window(torch.from_numpy(self.ids[index].astype(np.int64)), int(name[0]) == 0)
+        return Window(torch.from_numpy(self.ids[index].astype(np.int64)), int(name[0]) % self.stream == 0)
 
     def loss(self, model: nn.Module, batch: Window, carry: Tensor | None, key: Key | None) -> Loss:
         inputs, wanted = batch.tokens[:, :-1], batch.tokens[:, 1:]

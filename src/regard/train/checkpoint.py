@@ -15,6 +15,8 @@ from torch import Tensor, nn
 
 from regard.errors import UserError
 from regard.files import MARK, broken, check_space, write_folder
+from regard.train.distributed import ALONE, Gradients, World
+from regard.train.optimizer import Optimizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,17 +48,23 @@ class Weights:
     recurrent model of running text remembers of it."""
 
     model: nn.Module
-    optimizer: torch.optim.Optimizer
+    optimizer: Optimizer
     average: nn.Module | None
     carry: Tensor | None = None
 
-    def save(self, folder: Path, state: TrainState, keep: int) -> None:
+    def __post_init__(self) -> None:
+        self.gradients = Gradients(self.model)
+
+    def save(self, folder: Path, state: TrainState, keep: int, world: World = ALONE) -> None:
         """Into folder/step-N, whole or not at all; older ones go only afterwards."""
+        carry = None if self.carry is None else world.rows(self.carry)
+        if not world.leads:
+            return
         groups = {"model": dict[str, Tensor](self.model.named_parameters()), "optimizer": dict(self._moments())}
         if self.average is not None:
             groups["average"] = dict(self.average.named_parameters())
-        if self.carry is not None:
-            groups["carry"] = {"carry": self.carry}
+        if carry is not None:
+            groups["carry"] = {"carry": carry}
         folder.mkdir(parents=True, exist_ok=True)
         check_space(folder, int(1.2 * sum(t.nbytes for group in groups.values() for t in group.values())))
         contents: dict[str, Callable[[Path], None] | bytes] = {
@@ -72,26 +80,28 @@ class Weights:
         for leftover in folder.glob(f"{MARK}*"):
             shutil.rmtree(leftover, ignore_errors=True)
 
-    def restore(self, checkpoint: Path) -> TrainState:
+    def restore(self, checkpoint: Path, world: World = ALONE) -> TrainState:
         _fill(dict(self.model.named_parameters()), checkpoint / "model.safetensors")
         if self.average is not None:
             _fill(dict(self.average.named_parameters()), checkpoint / "average.safetensors")
         if (carried := checkpoint / "carry.safetensors").exists():
-            self.carry = load_file(carried)["carry"]
+            self.carry = world.share(load_file(carried)["carry"])
         state = TrainState(**json.loads((checkpoint / "state.json").read_bytes()))
-        for parameter in self.model.parameters():  # the moments' places, which the first step would make
-            self.optimizer.state[parameter] = {
-                "step": torch.tensor(float(state.step)),
-                "exp_avg": torch.zeros_like(parameter),
-                "exp_avg_sq": torch.zeros_like(parameter),
-            }
+        for group in self.optimizer.param_groups:  # AdamW's moments' places, which the first step would make
+            for parameter in group["params"]:
+                self.optimizer.state[parameter] = {
+                    "step": torch.tensor(float(state.step)),
+                    "exp_avg": torch.zeros_like(parameter),
+                    "exp_avg_sq": torch.zeros_like(parameter),
+                }
         _fill(dict(self._moments()), checkpoint / "optimizer.safetensors")
         return state
 
     def _moments(self) -> Iterator[tuple[str, Tensor]]:
         for name, parameter in self.model.named_parameters():
-            for moment in ("exp_avg", "exp_avg_sq"):
-                yield f"{name}.{moment}", self.optimizer.state[parameter][moment]
+            for moment, value in self.optimizer.state[parameter].items():
+                if moment != "step":
+                    yield f"{name}.{moment}", value
 
 
 def steps_in(folder: Path) -> list[Path]:

@@ -44,7 +44,8 @@ class TrainConfig:
     """Target tokens of a batch at most, padding among them; likewise source tokens."""
     accumulate: int = 1
     """Batches whose gradients make one update."""
-    lr: float = 3e-3
+    optimizer: Literal["muon", "adam"] = "muon"
+    lr: float = 5e-3
     """Learning rate at its peak."""
     schedule: Literal["inverse_sqrt", "cosine", "linear", "constant"] = "linear"
     warmup: float = 0.07

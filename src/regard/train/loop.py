@@ -8,12 +8,12 @@ import math
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +26,8 @@ from regard.rng import Key
 from regard.tasks.task import Task
 from regard.train.checkpoint import TrainState, Weights, fill_with_mean, newest, steps_in
 from regard.train.config import TrainConfig
+from regard.train.distributed import ALONE, LostRankError, World
+from regard.train.optimizer import Optimizer
 from regard.train.plan import Plan
 
 
@@ -35,6 +37,14 @@ class InterruptedTrainingError(Exception):
     def __init__(self, signum: int, step: int) -> None:
         super().__init__(f"stopped by {signal.Signals(signum).name} after step {step}; everything is saved")
         self.exit_code = 128 + signum
+
+
+class Updated(NamedTuple):
+    """What came of an update: the mean loss per token before it, its tokens, and the signal to stop, or 0."""
+
+    loss: float
+    tokens: int
+    stop: int
 
 
 class Trainer:
@@ -50,29 +60,23 @@ class Trainer:
         engine: Callable[[nn.Module], Engine],
         keep_best: Callable[[nn.Module, dict[str, float]], None],
         report: Callable[[dict[str, float], int], None] | None = None,
+        world: World = ALONE,
     ) -> None:
-        self.task, self.config, self.folder = task, config, folder
+        self.task, self.config, self.folder, self.world = task, config, folder, world
         self.engine, self.keep_best, self.report = engine, keep_best, report
-        self.weights = Weights(
-            model, self.optimizer_of(model), copy.deepcopy(model) if 0 < config.average < 1 else None
-        )
+        average = copy.deepcopy(model) if 0 < config.average < 1 else None
+        self.weights = Weights(model, Optimizer(model, config), average)
         self.checkpoints = folder / "checkpoints"
         self.log = folder / "metrics.jsonl"
         self.state = TrainState()
         self._epoch: tuple[int, Any] = (0, task.batches(config.seed, 0))
 
-    def optimizer_of(self, model: nn.Module) -> torch.optim.Optimizer:
-        config = self.config
-        return torch.optim.AdamW(
-            model.parameters(), lr=config.lr, betas=config.betas, weight_decay=config.weight_decay, eps=1e-9, fused=True
-        )
-
     def resume(self) -> list[str]:
         """Take up the newest whole checkpoint, if there is one; tells what was passed over."""
         checkpoint, passed = newest(self.checkpoints)
         if checkpoint is not None:
-            self.state = self.weights.restore(checkpoint)
-        if self.log.exists():  # what was logged after the checkpoint will be logged again
+            self.state = self.weights.restore(checkpoint, self.world)
+        if self.world.leads and self.log.exists():  # what was logged after the checkpoint will be logged again
             os.truncate(self.log, min(self.state.logged, self.log.stat().st_size))
         return passed
 
@@ -80,55 +84,69 @@ class Trainer:
         """To the plan's last step, or until patience ends."""
         evaluate_at = _marks(plan.steps, plan.evaluations)
         save_at = _marks(plan.steps, self.config.checkpoints)
-        with _signals() as asked, Progress(plan.steps, "train") as bar:
-            bar.update(self.state.step)
+        with _signals() as asked, Progress(plan.steps, "train") if self.world.leads else nullcontext() as bar:
+            if bar:
+                bar.update(self.state.step)
             while self.state.step < plan.steps and not self._out_of_patience():
                 began = time.perf_counter()
-                loss = self.update(self.weights, self.state.step, plan)
+                try:
+                    done = self.update(self.weights, self.state.step, plan, asked)
+                except LostRankError:
+                    self._save_what_is_here()
+                    raise
                 self._follow()
                 spent = time.perf_counter() - began
                 cost = sum(plan.cost(self.task.shape(name)) for name in self._names(self.state.step))
-                self.state = self.state.after(loss[1], spent, cost)
+                self.state = self.state.after(done.tokens, spent, cost)
                 step = self.state.step
-                best = "" if self.state.best is None else f"best {self.task.primary[0]} {self.state.best:.2f}"
-                bar.update(step, loss=f"loss {loss[0]:.3f}", speed=f"{loss[1] / spent:,.0f} tokens/s", best=best)
+                if bar:
+                    best = "" if self.state.best is None else f"best {self.task.primary[0]} {self.state.best:.2f}"
+                    speed = f"{done.tokens / spent:,.0f} tokens/s"
+                    bar.update(step, loss=f"loss {done.loss:.3f}", speed=speed, best=best)
                 if step in evaluate_at:
-                    bar.line(self._evaluate(self.weights.average or self.weights.model, {"train_loss": loss[0]}))
-                if step in save_at or asked:
-                    self.weights.save(self.checkpoints, self.state, max(2, int(self.config.average)))
-                if asked:
-                    raise InterruptedTrainingError(asked[0], step)
-            if self.config.average >= 2:
+                    if bar:
+                        bar.line(self._evaluate(self.weights.average or self.weights.model, {"train_loss": done.loss}))
+                    self.state = replace(self.state, stale=self.world.told(self.state.stale))
+                if step in save_at or done.stop:
+                    self.weights.save(self.checkpoints, self.state, max(2, int(self.config.average)), self.world)
+                if done.stop:
+                    raise InterruptedTrainingError(done.stop, step)
+            if self.config.average >= 2 and bar:
                 last = steps_in(self.checkpoints)[-int(self.config.average) :]
                 mean = copy.deepcopy(self.weights.model)
                 fill_with_mean(mean, last)
                 bar.line(f"mean of the last {len(last)} checkpoints: {self._evaluate(mean, {'averaged': len(last)})}")
         return self.state
 
-    def update(self, weights: Weights, step: int, plan: Plan | None) -> tuple[float, int]:
-        """One step of the optimizer; the mean loss per token before it, and how many tokens that was."""
-        model, optimizer = weights.model, weights.optimizer
-        optimizer.zero_grad()
-        total, weight = 0.0, 0.0
-        for part, name in enumerate(self._names(step)):
+    def update(self, weights: Weights, step: int, plan: Plan | None = None, asked: Sequence[int] = ()) -> Updated:
+        """One step of the optimizer, over the shares of all processes; a signal to one is told to all."""
+        model, gradients, carry = weights.model, weights.gradients, weights.carry
+        gradients.all.zero_()
+        names, total, weight = self._names(step), 0.0, 0.0
+        for part, name in enumerate(names):
+            mine = self.world.share(name)
+            if not len(mine):
+                continue
             key = Key(self.config.seed, ("step", step, part))
-            loss = self.task.loss(model, self.task.load(name), weights.carry, key)
+            loss = self.task.loss(model, self.task.load(mine), carry, self.world.key(key))
             loss.total.backward()
-            weights.carry = loss.carry
-            if not math.isfinite(value := float(loss.total.detach())):
-                raise UserError(
-                    f"the loss of step {step + 1} is {value} ({self.task.describe(name)}); "
-                    "lower train.lr, raise train.warmup, or look at that data"
-                )
-            total, weight = total + value, weight + loss.weight
-        gradients = [p.grad for p in model.parameters() if p.grad is not None]
-        torch._foreach_div_(gradients, weight)
+            carry = loss.carry
+            total, weight = total + float(loss.total.detach()), weight + loss.weight
+        gradients.told.copy_(torch.tensor([total, weight, max(asked, default=0)]))
+        self.world.sum(gradients.all)
+        total, weight, stop = gradients.told.tolist()
+        if not math.isfinite(total):
+            raise UserError(
+                f"the loss of step {step + 1} is {total} ({self.task.describe(names[0])}); "
+                "lower train.lr, raise train.warmup, or look at that data"
+            )
+        gradients.row.div_(weight)
         if self.config.clip:
-            _clip(gradients, self.config.clip)
-        for group in optimizer.param_groups:
-            group["lr"] = self.config.lr if plan is None else self.config.rate(step, plan.steps)
-        optimizer.step()
-        return total / weight, int(weight)
+            gradients.clip(self.config.clip)
+        lr = self.config.lr if plan is None else self.config.rate(step, plan.steps)
+        weights.optimizer.move(lr, self.world)
+        weights.carry = carry
+        return Updated(total / weight, int(weight), int(stop))
 
     def _names(self, step: int) -> list[Any]:
         """The batches of an update: a pure function of its number."""
@@ -148,6 +166,11 @@ class Trainer:
         decay = min(self.config.average, (1 + self.state.step) / (10 + self.state.step))
         follower: list[Tensor] = list(self.weights.average.parameters())
         torch._foreach_lerp_(follower, list(self.weights.model.parameters()), 1 - decay)
+
+    def _save_what_is_here(self) -> None:
+        """After another process has died: the last whole step, unless part of its state died too."""
+        if self.world.leads and self.state.step and self.weights.carry is None:
+            self.weights.save(self.checkpoints, self.state, max(2, int(self.config.average)), ALONE)
 
     def _evaluate(self, model: nn.Module, known: dict[str, float]) -> str:
         began = time.perf_counter()
@@ -179,12 +202,6 @@ class Trainer:
 def _marks(steps: int, times: int) -> set[int]:
     """Steps at which something happens `times` times, evenly, the last at the end."""
     return {math.ceil(steps * i / times) for i in range(1, times + 1)}
-
-
-def _clip(gradients: list[Tensor], largest: float) -> None:
-    """Scale down a gradient whose norm is too large."""
-    norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
-    torch._foreach_mul_(gradients, (largest / (norm + 1e-6)).clamp(max=1.0))
 
 
 @contextmanager

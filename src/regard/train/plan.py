@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -38,13 +38,18 @@ EVALUATING = 0.1  # of the minutes at most, if more than one evaluation is to fi
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Exactness is promised per plan: the same machine kind, torch, threads and steps."""
+    """Exactness is promised per plan: the same machine kind, torch, processes, threads and steps."""
 
-    steps: int
-    evaluations: int
+    steps: int = 0
+    evaluations: int = 1
     seconds: float = 0.0
     """That all of it should take."""
+    an_update: float = 0.0
+    """Seconds of it, as tried."""
+    an_evaluation: float = 0.0
+    processes: int = 1
     threads: int
+    """Of each process."""
     torch: str
     machine: str
     parameters: int
@@ -62,6 +67,18 @@ class Plan:
     def cost(self, shape: Shape) -> float:
         return float(np.dot(self.flops, terms(shape)))
 
+    def paced(self, config: TrainConfig, an_update: float) -> Plan:
+        """As many steps and evaluations as are wanted, or fit into the minutes at this pace."""
+        steps, evaluations = config.steps, config.evaluations
+        if steps is None:
+            assert config.minutes is not None
+            budget = config.minutes * 60 * (1 - RESERVE)
+            evaluations = max(1, min(evaluations, int(budget * EVALUATING / max(self.an_evaluation, 1e-3))))
+            steps = max(1, int((budget - evaluations * self.an_evaluation) / an_update))
+        evaluations = min(steps, evaluations)
+        seconds = steps * an_update + evaluations * self.an_evaluation
+        return replace(self, steps=steps, evaluations=evaluations, seconds=seconds, an_update=an_update)
+
 
 def terms(shape: Shape) -> list[float]:
     """What matrix products of an encoder-decoder can depend on, for B rows, S source and T target steps."""
@@ -74,29 +91,27 @@ def make_plan(
 ) -> Plan:
     """Tries the largest batch, counts its work, and times throw-away updates of a probe."""
     try_largest(task, probe)
-    steps, evaluations, an_evaluation = config.steps, config.evaluations, rehearse()
-    for trial in range(WARM):
-        update(trial)
-    began, trial = time.perf_counter(), 0
-    while trial < TRIALS or time.perf_counter() - began < TRIED * 60 * (config.minutes or 0):
-        update(trial)
-        trial += 1
-    an_update = (time.perf_counter() - began) / trial
-    if steps is None:
-        assert config.minutes is not None
-        budget = config.minutes * 60 * (1 - RESERVE)
-        evaluations = max(1, min(evaluations, int(budget * EVALUATING / max(an_evaluation, 1e-3))))
-        steps = max(1, int((budget - evaluations * an_evaluation) / an_update))
-    return Plan(
-        steps=steps,
-        evaluations=min(steps, evaluations),
-        seconds=steps * an_update + min(steps, evaluations) * an_evaluation,
+    plan = Plan(
+        an_evaluation=rehearse(),
         threads=torch.get_num_threads(),
         torch=str(torch.__version__),
         machine=platform.machine() + " " + torch.backends.cpu.get_cpu_capability(),
         parameters=sum(p.numel() for p in probe.parameters()),
         flops=tuple(count_flops(task, probe)),
     )
+    an_update = timed(update, TRIALS)
+    long = int(TRIED * 60 * (config.minutes or 0) / an_update)
+    return plan.paced(config, timed(update, long) if long > TRIALS else an_update)
+
+
+def timed(update: Callable[[int], object], trials: int) -> float:
+    """Seconds of an update, once it is warm."""
+    for trial in range(WARM):
+        update(trial)
+    began = time.perf_counter()
+    for trial in range(trials):
+        update(trial)
+    return (time.perf_counter() - began) / trials
 
 
 def try_largest(task: Task, model: nn.Module) -> None:

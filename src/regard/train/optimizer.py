@@ -1,0 +1,57 @@
+"""The optimizer: Muon for the matrices of linear layers, AdamW for everything else, or for all."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from regard.train.config import TrainConfig
+from regard.train.distributed import World
+
+MOMENTUM = 0.95
+ROUNDS = 5
+QUINTIC = (3.4445, -4.7750, 2.0315)  # the polynomial of Newton and Schulz, tuned to be steep at 0 [Jordan+ 2024]
+LIKE_ADAM = 0.2  # the size of an element's step, so that one learning rate suits both [Liu+ 2025, eq. 4]
+
+
+class Optimizer(torch.optim.AdamW):
+    """A matrix moves by its momentum made orthogonal, so that all directions count alike [Jordan+ 2024]; tables of
+    words, vectors and recurrent weights by AdamW [Loshchilov+ 2019]."""
+
+    def __init__(self, model: nn.Module, config: TrainConfig) -> None:
+        linear = [m.weight for m in model.modules() if isinstance(m, nn.Linear)] if config.optimizer == "muon" else []
+        chosen = {id(matrix) for matrix in linear}
+        rest = [p for p in model.parameters() if id(p) not in chosen]
+        super().__init__(rest, lr=config.lr, betas=config.betas, weight_decay=config.weight_decay, eps=1e-9, fused=True)
+        self.matrices = [[m for m in linear if m.shape == shape] for shape in dict.fromkeys(m.shape for m in linear)]
+        self.momenta = [torch.zeros_like(torch.stack([m.detach() for m in alike])) for alike in self.matrices]
+        for alike, momenta in zip(self.matrices, self.momenta, strict=True):
+            for matrix, momentum in zip(alike, momenta, strict=True):
+                self.state[matrix] = {"momentum": momentum}
+
+    @torch.no_grad()
+    def move(self, lr: float, world: World) -> None:
+        """One step, from the gradients; the processes of a world share the work on matrices."""
+        for group in self.param_groups:
+            group["lr"] = lr
+        self.step()
+        decay = 1 - lr * float(self.param_groups[0]["weight_decay"])
+        for alike, momenta in zip(self.matrices, self.momenta, strict=True):
+            gradients = torch.stack([m.grad for m in alike if m.grad is not None])
+            momenta.lerp_(gradients, 1 - MOMENTUM)
+            ahead = gradients.lerp_(momenta, MOMENTUM)  # as Nesterov looks
+            moves = world.rows(orthogonal(world.share(ahead)))
+            torch._foreach_mul_(alike, decay)
+            torch._foreach_add_(alike, list(moves.unbind()), alpha=-lr * LIKE_ADAM * max(moves.shape[1:]) ** 0.5)
+
+
+def orthogonal(x: Tensor) -> Tensor:
+    """The nearest orthogonal matrix to each of x (N, A, B), about: singular values become 0.7 to 1.2."""
+    wide = x.shape[-2] <= x.shape[-1]
+    x = x if wide else x.mT
+    x = x / (torch.linalg.vector_norm(x, dim=(-2, -1), keepdim=True) + 1e-7)
+    a, b, c = QUINTIC
+    for _ in range(ROUNDS):
+        square = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(square, square, square, beta=b, alpha=c), x, beta=a)
+    return x if wide else x.mT
