@@ -3,7 +3,7 @@
 # make test   the whole: format, lint, types, every test
 # make check  the same without the slow ring, in under four minutes
 # make learn  the learning table (copy, reverse, sort; with and without attention)
-# make bench  what a decoding step costs with and without the cache
+# make bench  what a decoding step costs with and without the cache; training speed beside rivals (15 minutes)
 
 PYTHON ?= python3
 RUN := .venv/bin/python
@@ -39,8 +39,15 @@ test: lint
 learn: setup
 	$(RUN) bench/learning.py
 
-bench: setup
+bench: setup .venv-bench/.ready
 	$(RUN) bench/cache.py
+	$(RUN) -m bench.training
+
+# Rivals have an environment of their own, so that they never meet what Regard is tested with.
+.venv-bench/.ready: requirements-bench.lock
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/python -m pip install --quiet --no-deps -r requirements-bench.lock
+	@touch $@
 
 clean:
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-bench build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

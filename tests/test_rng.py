@@ -1,5 +1,8 @@
+from hashlib import blake2b
+
 import numpy as np
 import pytest
+import torch
 
 from regard.errors import UserError
 from regard.rng import Key, dropped, uniforms
@@ -63,3 +66,38 @@ def test_uniforms_are_uniform_and_belong_to_their_row() -> None:
     assert np.array_equal(uniforms(Key(1), rows[[7, 3]], 5), numbers[[7, 3]])
     for other in (uniforms(Key(1), rows, 6), uniforms(Key(2), rows, 5), np.roll(numbers, 1)):
         assert abs(np.corrcoef(numbers, other)[0, 1]) < 0.012
+
+
+def plain_philox(key: Key, count: int) -> torch.Tensor:
+    """Philox 4x64-10 [Salmon+ 2011, section 3.3] in plain torch, a counter in a row of its own; (count,) of 16 bits."""
+    low, blocks = 0xFFFFFFFF, -(-count // 16)
+
+    def signed(x: int) -> int:
+        return x - (1 << 64) if x >> 63 else x
+
+    def high(a: torch.Tensor, b: int) -> torch.Tensor:  # the upper half of the 128 bits of a product
+        (a1, a0), (b1, b0) = ((a >> 32) & low, a & low), (b >> 32, b & low)
+        cross = a1 * b0 + ((a0 * b0 >> 32) & low)
+        rest = a0 * b1 + (cross & low)
+        return a1 * b1 + ((cross >> 32) & low) + ((rest >> 32) & low)
+
+    digest = blake2b(repr((key.seed, *key.path)).encode(), digest_size=16).digest()
+    k = [int.from_bytes(digest[i : i + 8], "little") for i in (0, 8)]
+    c = [torch.arange(1, blocks + 1), *(torch.zeros(blocks, dtype=torch.int64) for _ in range(3))]
+    for _ in range(10):
+        m0, m1 = 0xD2E7470EE14C6C93, 0xCA5A826395121157
+        c = [
+            high(c[2], m1) ^ c[1] ^ signed(k[0]), c[2] * signed(m1),
+            high(c[0], m0) ^ c[3] ^ signed(k[1]), c[0] * signed(m0),
+        ]  # fmt: skip
+        k = [(k[0] + 0x9E3779B97F4A7C15) % (1 << 64), (k[1] + 0xBB67AE8584CAA73B) % (1 << 64)]
+    words = torch.stack(c, 1).flatten()
+    return torch.stack([(words >> shift) & 0xFFFF for shift in (0, 16, 32, 48)], 1).flatten()[:count]
+
+
+@pytest.mark.parametrize("count", [1, 5, 64, 4099])
+@pytest.mark.parametrize("rate", [0.1, 0.3])
+def test_masks_equal_their_plain_torch_twin_bit_for_bit(count: int, rate: float) -> None:
+    key = Key(5, ("step", 17, "encoder.0.self"))
+    stays, _ = dropped(key, rate, count)
+    assert stays.tolist() == (plain_philox(key, count) >= round(rate * 65536)).tolist()

@@ -78,7 +78,8 @@ def settle(trainer: Trainer, out: Path, cores: Cores, start: Path | None, world:
         threads = trainer.world.told(0 if stored else cores.for_processes(size))
         if stored is None:
             torch.set_num_threads(threads)
-            shared = plan.paced(trainer.config, timed(throw_away(trainer)[1], TRIALS))
+            an_update, an_evaluation = _tried(trainer)
+            shared = replace(plan, an_evaluation=an_evaluation).paced(trainer.config, an_update)
             if asked_for or shared.an_update < plan.an_update:
                 plan = replace(shared, processes=size, threads=threads)
             else:
@@ -95,12 +96,18 @@ def keep_step(trainer: Trainer, out: Path, world: World) -> None:
     """What a companion of `settle` does meanwhile, and then its share of the run."""
     if threads := world.told(0):
         torch.set_num_threads(threads)
-        timed(throw_away(trainer)[1], TRIALS)
+        _tried(trainer)
     if world.told(0):
         plan = Plan.load(out / "plan.json")
         torch.set_num_threads(plan.threads)
         trainer.resume()
         trainer.run(plan)
+
+
+def _tried(trainer: Trainer) -> tuple[float, float]:
+    """Seconds of an update and of an evaluation, with all processes at work."""
+    probe, update = throw_away(trainer)
+    return timed(update, TRIALS), trainer.task.rehearse(probe, trainer.engine(probe))
 
 
 def _to_try(cores: Cores, plan: Plan) -> int:

@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -20,6 +20,9 @@ import torch
 from torch import Tensor, distributed, nn
 from torch.nn import functional as F
 
+from regard.decode.config import Search
+from regard.decode.job import Hypothesis
+from regard.engine.torch import Engine
 from regard.rng import Key
 
 PATIENCE = timedelta(hours=6)  # the others wait while one evaluates; the death of one they notice at once
@@ -86,6 +89,9 @@ class World:
         parts = self._gather(F.pad(x, (0, 0) * (x.dim() - 1) + (0, most - len(x))))
         return torch.stack(parts, 1).flatten(0, 1)[: int(count)]
 
+    def largest(self, number: int) -> int:
+        return number if self.size == 1 else int(max(self._gather(torch.tensor(number))))
+
     def told(self, number: int) -> int:
         """What the leading one says, and all hear."""
         if self.size > 1:
@@ -107,6 +113,25 @@ class World:
 
 
 ALONE = World()
+
+
+class SharedEngine:
+    """Each process decodes its share, and all know the best of every sentence."""
+
+    def __init__(self, engine: Engine, world: World) -> None:
+        self.engine, self.world = engine, world
+        self.refuses = engine.refuses
+
+    def decode(
+        self, sources: Sequence[Sequence[int]], search: Search, *, tick: Callable[[int], None] | None = None
+    ) -> list[list[Hypothesis]]:
+        mine = [hypotheses[0] for hypotheses in self.engine.decode(self.world.share(sources), search, tick=tick)]
+        longest = self.world.largest(max((len(h.tokens) for h in mine), default=0))
+        told = torch.full((len(mine), longest + 3), -1.0, dtype=torch.float64)
+        for row, h in zip(told, mine, strict=True):
+            row[: len(h.tokens) + 3] = torch.tensor([len(h.tokens), h.log_prob, h.score, *h.tokens])
+        rows = self.world.rows(told).tolist()
+        return [[Hypothesis([int(t) for t in row[3 : 3 + int(row[0])]], row[1], row[2])] for row in rows]
 
 
 class Gradients:

@@ -26,7 +26,7 @@ from regard.rng import Key
 from regard.tasks.task import Task
 from regard.train.checkpoint import TrainState, Weights, fill_with_mean, newest, steps_in
 from regard.train.config import TrainConfig
-from regard.train.distributed import ALONE, LostRankError, World
+from regard.train.distributed import ALONE, LostRankError, SharedEngine, World
 from regard.train.optimizer import Optimizer
 from regard.train.plan import Plan
 
@@ -63,7 +63,7 @@ class Trainer:
         world: World = ALONE,
     ) -> None:
         self.task, self.config, self.folder, self.world = task, config, folder, world
-        self.engine, self.keep_best, self.report = engine, keep_best, report
+        self.make_engine, self.keep_best, self.report = engine, keep_best, report
         average = copy.deepcopy(model) if 0 < config.average < 1 else None
         self.weights = Weights(model, Optimizer(model, config), average)
         self.checkpoints = folder / "checkpoints"
@@ -104,19 +104,26 @@ class Trainer:
                     speed = f"{done.tokens / spent:,.0f} tokens/s"
                     bar.update(step, loss=f"loss {done.loss:.3f}", speed=speed, best=best)
                 if step in evaluate_at:
+                    told = self._evaluate(self.weights.average or self.weights.model, {"train_loss": done.loss})
                     if bar:
-                        bar.line(self._evaluate(self.weights.average or self.weights.model, {"train_loss": done.loss}))
-                    self.state = replace(self.state, stale=self.world.told(self.state.stale))
+                        bar.line(told)
                 if step in save_at or done.stop:
                     self.weights.save(self.checkpoints, self.state, max(2, int(self.config.average)), self.world)
                 if done.stop:
                     raise InterruptedTrainingError(done.stop, step)
-            if self.config.average >= 2 and bar:
+            if self.config.average >= 2:
+                self.world.told(0)  # that the last is saved
                 last = steps_in(self.checkpoints)[-int(self.config.average) :]
                 mean = copy.deepcopy(self.weights.model)
                 fill_with_mean(mean, last)
-                bar.line(f"mean of the last {len(last)} checkpoints: {self._evaluate(mean, {'averaged': len(last)})}")
+                told = self._evaluate(mean, {"averaged": len(last)})
+                if bar:
+                    bar.line(f"mean of the last {len(last)} checkpoints: {told}")
         return self.state
+
+    def engine(self, model: nn.Module) -> Engine:
+        alone = self.make_engine(model)
+        return alone if self.world.size == 1 else SharedEngine(alone, self.world)
 
     def update(self, weights: Weights, step: int, plan: Plan | None = None, asked: Sequence[int] = ()) -> Updated:
         """One step of the optimizer, over the shares of all processes; a signal to one is told to all."""
@@ -180,17 +187,18 @@ class Trainer:
         better = self.state.best is None or (
             value > self.state.best if direction == "higher" else value < self.state.best
         )
-        state = replace(self.state, seconds=self.state.seconds + time.perf_counter() - began)
+        stale = self.world.told(0 if better else self.state.stale + 1)
+        state = replace(self.state, seconds=self.state.seconds + time.perf_counter() - began, stale=stale)
         if better:
-            state = replace(state, best=value, best_step=state.step, stale=0)
-            self.keep_best(model, metrics)
-        else:
-            state = replace(state, stale=state.stale + 1)
+            state = replace(state, best=value, best_step=state.step)
         entry = {"step": state.step, "seconds": round(state.seconds, 1), "tokens": state.tokens, **metrics}
         line = json.dumps(entry).encode() + b"\n"
-        append(self.log, line)
-        if self.report is not None:
-            self.report(metrics, state.step)
+        if self.world.leads:
+            if better:
+                self.keep_best(model, metrics)
+            append(self.log, line)
+            if self.report is not None:
+                self.report(metrics, state.step)
         self.state = replace(state, logged=state.logged + len(line))
         shown = " · ".join(f"{key} {number:.3f}" for key, number in metrics.items())
         return f"step {state.step} · {shown}{' · best so far' if better else ''}"

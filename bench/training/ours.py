@@ -1,0 +1,87 @@
+"""Regard itself: the Trainer, Task and optimizer that `regard train` makes of a recipe."""
+
+from __future__ import annotations
+
+import numpy as np
+from bench.training.shapes import (
+    BETAS,
+    CLIP,
+    CORPUS,
+    DROPOUT,
+    FOLDER,
+    PADDING,
+    RATE,
+    SMOOTHING,
+    START,
+    VOCABULARY,
+    Shape,
+)
+from bench.training.worker import Contender
+
+from regard.cli.train import keep_memory, task_for, trainer_for
+from regard.data.config import DataConfig, PairsConfig, TokenizerConfig
+from regard.models.config import RecurrentAttention, RecurrentConfig, TransformerConfig
+from regard.train.config import Recipe, TrainConfig
+from regard.train.distributed import World
+
+
+def recipe(shape: Shape) -> Recipe:
+    model: TransformerConfig | RecurrentConfig
+    if shape.score is None:
+        model = TransformerConfig(
+            width=shape.width,
+            hidden=shape.hidden,
+            num_heads=shape.heads,
+            encoder_layers=shape.layers,
+            decoder_layers=shape.layers,
+            placement="pre",
+            tied="all",
+            dropout=DROPOUT,
+            hidden_dropout=DROPOUT,
+            attention_dropout=DROPOUT,
+        )
+    else:  # JoeyNMT's current state looks, and what it saw goes back or not; of ours, the previous or the current
+        looks = RecurrentAttention(score=shape.score, query="previous" if shape.score == "additive" else "current")
+        model = RecurrentConfig(
+            embedding=shape.width, width=shape.width, attention=looks, tied="all", dropout=DROPOUT, cell="lstm"
+        )
+    return Recipe(
+        data=DataConfig(train=(PairsConfig(corpus=CORPUS),), tokenizer=TokenizerConfig(vocabulary=VOCABULARY)),
+        model=model,
+        train=TrainConfig(
+            steps=1,
+            batch_tokens=shape.batch_tokens,
+            optimizer="adam",  # as the rivals, whatever the default is
+            lr=RATE,
+            betas=BETAS,
+            clip=CLIP,
+            label_smoothing=SMOOTHING,
+        ),
+    )
+
+
+def regard(shape: Shape, rank: int, processes: int, meeting: str) -> Contender:
+    keep_memory()
+    asked = recipe(shape)
+    task, _ = task_for(asked, FOLDER)
+    world = World.join(meeting, rank, processes) if processes > 1 else World()
+    trainer = trainer_for(asked, FOLDER, task, world=world)
+
+    def update(step: int) -> tuple[float, int]:
+        done = trainer.update(trainer.weights, step)
+        return done.loss, done.tokens if world.leads else 0  # each knows those of all
+
+    return Contender(trainer.weights.model, update)
+
+
+def write_batches(shape: Shape) -> None:
+    """The batches of an epoch, as rivals read them; words and ids are made on the way, once."""
+    task, _ = task_for(recipe(shape), FOLDER)
+    assert task.sizes == (VOCABULARY, VOCABULARY), f"{task.sizes} words"
+    arrays = {}
+    for i, name in enumerate(task.batches(0, 0)):
+        batch = task.load(name)
+        arrays[f"source{i}"], arrays[f"target{i}"] = batch.source.tokens.numpy(), batch.target.tokens.numpy()
+        assert (batch.target.tokens[:, 0] == START).all()
+        assert batch.target.tokens.min() == PADDING or (batch.target.lengths == batch.target.lengths[0]).all()
+    np.savez(shape.batches, **arrays)
