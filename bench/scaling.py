@@ -39,7 +39,6 @@ def measure(vocabulary: int, width: int, length: int) -> dict[str, float]:
     from regard.nn.loss import cross_entropy
     from regard.rng import Key
     from regard.shapes import Padded
-    from regard.train.checkpoint import Weights
     from regard.train.config import TrainConfig
     from regard.train.distributed import ALONE
     from regard.train.optimizer import Optimizer
@@ -49,18 +48,18 @@ def measure(vocabulary: int, width: int, length: int) -> dict[str, float]:
     config = replace(transformer_tiny(), width=width, hidden=2 * width, tied="all", dropout=0.2)
     model = build(config.sized(vocabulary, vocabulary), 0)
     train = TrainConfig(steps=1)
-    weights = Weights(model, Optimizer(model, train), None)
+    optimizer = Optimizer(model, train)
     rows = TOKENS // length
     tokens = torch.randint(4, vocabulary, (rows, length + 1), generator=torch.Generator().manual_seed(0))
     source = Padded(tokens[:, 1:], torch.full((rows,), length))
 
     def update(step: int) -> float:
         began = time.perf_counter()
-        weights.gradients.all.zero_()
+        model.zero_grad()
         site = Site(key=Key(0, (step,)))
         x, _ = model.advance(tokens[:, :-1], model.encode(source, site), site)
         cross_entropy(model.head, x.flatten(0, 1), tokens[:, 1:].flatten(), 0.1).backward()
-        weights.optimizer.move(1e-3, ALONE)
+        optimizer.move(1e-3, ALONE)
         return time.perf_counter() - began
 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

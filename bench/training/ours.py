@@ -3,19 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from bench.training.shapes import (
-    BETAS,
-    CLIP,
-    CORPUS,
-    DROPOUT,
-    FOLDER,
-    PADDING,
-    RATE,
-    SMOOTHING,
-    START,
-    VOCABULARY,
-    Shape,
-)
+from bench.training.shapes import CLIP, CORPUS, DROPOUT, FOLDER, PADDING, RATE, SMOOTHING, START, VOCABULARY, Shape
 from bench.training.worker import Contender
 
 from regard.cli.train import keep_memory, task_for, trainer_for
@@ -53,7 +41,6 @@ def recipe(shape: Shape) -> Recipe:
             batch_tokens=shape.batch_tokens,
             optimizer="adam",  # as the rivals, whatever the default is
             lr=RATE,
-            betas=BETAS,
             clip=CLIP,
             label_smoothing=SMOOTHING,
         ),

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from regard.train.checkpoint import steps_in
-from regard.train.distributed import Gradients
+from regard.train.loop import _scale
 from tests.train.shares import losses
 from tests.train.test_resume import ends
 from tests.train.toy import WORDS, command, regard, write_recipe
@@ -145,14 +145,12 @@ def test_no_process_at_all_is_refused(tmp_path: Path) -> None:
     assert b"--processes 0 cannot work; use 1 or more" in said.stderr
 
 
-def test_gradients_are_one_row_and_clipped_as_one() -> None:
-    model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Linear(2, 1, bias=False))
-    gradients = Gradients(model)
-    x = torch.arange(6.0).view(2, 3)
-    model(x).sum().backward()
-    whole = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
-    assert torch.equal(gradients.row, whole)
-    gradients.clip(0.5)
-    torch.testing.assert_close(gradients.row, whole * 0.5 / whole.norm())
-    gradients.clip(0.6)  # short enough: stays
-    torch.testing.assert_close(gradients.row, whole * 0.5 / whole.norm())
+def test_gradients_become_a_mean_and_are_clipped_as_one() -> None:
+    whole = torch.arange(1.0, 7.0)
+    gradients = [whole[:2].clone(), whole[2:].clone().view(2, 2)]
+    _scale(gradients, 2.0, 0.5)
+    torch.testing.assert_close(torch.cat([g.flatten() for g in gradients]), whole * 0.5 / whole.norm())
+    _scale(gradients, 4.0, 0.6)  # short enough, so only a mean
+    torch.testing.assert_close(torch.cat([g.flatten() for g in gradients]), whole * 0.5 / whole.norm() / 4)
+    _scale(gradients, 0.125, 0.0)
+    torch.testing.assert_close(torch.cat([g.flatten() for g in gradients]), whole / whole.norm())

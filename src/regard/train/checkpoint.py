@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from regard.errors import UserError
 from regard.files import MARK, broken, check_space, write_folder
-from regard.train.distributed import ALONE, Gradients, World
+from regard.train.distributed import ALONE, World
 from regard.train.optimizer import Optimizer
 
 
@@ -51,9 +51,6 @@ class Weights:
     optimizer: Optimizer
     average: nn.Module | None
     carry: Tensor | None = None
-
-    def __post_init__(self) -> None:
-        self.gradients = Gradients(self.model)
 
     def save(self, folder: Path, state: TrainState, keep: int, world: World = ALONE) -> None:
         """Into folder/step-N, whole or not at all; older ones go only afterwards."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import cos, pi
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 from regard import recipe as recipes
 from regard.attention.config import PositionConfig
@@ -45,12 +45,13 @@ class TrainConfig:
     accumulate: int = 1
     """Batches whose gradients make one update."""
     optimizer: Literal["muon", "adam"] = "muon"
+    """Muon moves the matrices of linear layers, and Adam the rest; or Adam moves all."""
     lr: float = 5e-3
     """Learning rate at its peak."""
     schedule: Literal["inverse_sqrt", "cosine", "linear", "constant"] = "linear"
     warmup: float = 0.07
     """Updates until the peak: a number, or below 1 a share of all."""
-    betas: tuple[float, float] = (0.9, 0.98)
+    betas: ClassVar[tuple[float, float]] = (0.9, 0.98)  # [Vaswani+ 2017, section 5.3]
     weight_decay: float = 0.0
     clip: float = 1.0
     """Largest norm of the gradient; 0 leaves it as it is."""
@@ -97,7 +98,7 @@ class TextTrainConfig(TrainConfig):
 
     label_smoothing: float = 0.0
     metric: str = "loss"
-    betas: tuple[float, float] = (0.9, 0.99)
+    betas: ClassVar[tuple[float, float]] = (0.9, 0.99)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, distributed, nn
-from torch.nn import functional as F
 
 from regard.decode.config import Search
 from regard.decode.job import Hypothesis
@@ -26,7 +25,6 @@ from regard.engine.torch import Engine
 from regard.rng import Key
 
 PATIENCE = timedelta(hours=6)  # the others wait while one evaluates; the death of one they notice at once
-TOLD = 3  # numbers that travel with the gradients: loss, weight, and whether someone was asked to stop
 LOOPBACK = {"linux": "lo", "darwin": "lo0"}
 
 
@@ -73,24 +71,23 @@ class World:
         return key.fold("rank", self.rank) if self.size > 1 else key
 
     def sum(self, x: Tensor) -> None:
-        """In place, over all processes, in the order of their ranks."""
+        """In place, over all processes; gloo goes round the ring of ranks, so the order is fixed."""
         if self.size > 1:
-            first, *others = self._gather(x)
-            x.copy_(first)
-            for other in others:
-                x.add_(other)
+            with _others():
+                distributed.all_reduce(x)
 
     def rows(self, x: Tensor) -> Tensor:
         """What was shared, whole again."""
         if self.size == 1:
             return x
         self.sum(count := torch.tensor(len(x)))
-        most = -(-int(count) // self.size)
-        parts = self._gather(F.pad(x, (0, 0) * (x.dim() - 1) + (0, most - len(x))))
-        return torch.stack(parts, 1).flatten(0, 1)[: int(count)]
+        whole = x.new_zeros(int(count), *x.shape[1:])
+        whole[self.rank :: self.size] = x
+        self.sum(whole)  # of one and of zeros
+        return whole
 
     def largest(self, number: int) -> int:
-        return number if self.size == 1 else int(max(self._gather(torch.tensor(number))))
+        return int(self.rows(torch.tensor([number])).max())
 
     def told(self, number: int) -> int:
         """What the leading one says, and all hear."""
@@ -104,12 +101,6 @@ class World:
     def leave(self) -> None:
         if self.size > 1:
             distributed.destroy_process_group()
-
-    def _gather(self, x: Tensor) -> list[Tensor]:
-        parts = [torch.empty_like(x) for _ in range(self.size)]
-        with _others():
-            distributed.all_gather(parts, x)
-        return parts
 
 
 ALONE = World()
@@ -134,19 +125,18 @@ class SharedEngine:
         return [[Hypothesis([int(t) for t in row[3 : 3 + int(row[0])]], row[1], row[2])] for row in rows]
 
 
-class Gradients:
-    """All gradients of a model in one row, so that they are summed, scaled and clipped as one."""
-
-    def __init__(self, model: nn.Module) -> None:
-        parameters = list(model.parameters())
-        self.all = parameters[0].new_zeros(sum(p.numel() for p in parameters) + TOLD, requires_grad=False)
-        self.row, self.told = self.all[:-TOLD], self.all[-TOLD:]
-        for parameter, part in zip(parameters, self.row.split([p.numel() for p in parameters]), strict=True):
-            parameter.grad = part.view_as(parameter)
-
-    def clip(self, largest: float) -> None:
-        """Scale down a gradient whose norm is too large."""
-        self.row.mul_((largest / (torch.linalg.vector_norm(self.row) + 1e-6)).clamp(max=1.0))
+def sum_gradients(model: nn.Module, told: Sequence[float], world: World) -> list[float]:
+    """Over all processes, in one row, with a few numbers that are summed beside them."""
+    if world.size == 1:
+        return list(told)
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    parts = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]  # one that had no rows has none
+    row = torch.cat([*(part.flatten() for part in parts), parts[0].new_tensor(told)])
+    world.sum(row)
+    for parameter, part in zip(parameters, row[: -len(told)].split([p.numel() for p in parameters]), strict=True):
+        parameter.grad = part.view_as(parameter)
+    summed: list[float] = row[-len(told) :].tolist()
+    return summed
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from regard.rng import Key
 from regard.tasks.task import Task
 from regard.train.checkpoint import TrainState, Weights, fill_with_mean, newest, steps_in
 from regard.train.config import TrainConfig
-from regard.train.distributed import ALONE, LostRankError, SharedEngine, World
+from regard.train.distributed import ALONE, LostRankError, SharedEngine, World, sum_gradients
 from regard.train.optimizer import Optimizer
 from regard.train.plan import Plan
 
@@ -127,8 +127,8 @@ class Trainer:
 
     def update(self, weights: Weights, step: int, plan: Plan | None = None, asked: Sequence[int] = ()) -> Updated:
         """One step of the optimizer, over the shares of all processes; a signal to one is told to all."""
-        model, gradients, carry = weights.model, weights.gradients, weights.carry
-        gradients.all.zero_()
+        model, carry = weights.model, weights.carry
+        model.zero_grad()
         names, total, weight = self._names(step), 0.0, 0.0
         for part, name in enumerate(names):
             mine = self.world.share(name)
@@ -139,17 +139,13 @@ class Trainer:
             loss.total.backward()
             carry = loss.carry
             total, weight = total + float(loss.total.detach()), weight + loss.weight
-        gradients.told.copy_(torch.tensor([total, weight, max(asked, default=0)]))
-        self.world.sum(gradients.all)
-        total, weight, stop = gradients.told.tolist()
+        total, weight, stop = sum_gradients(model, (total, weight, max(asked, default=0)), self.world)
         if not math.isfinite(total):
             raise UserError(
                 f"the loss of step {step + 1} is {total} ({self.task.describe(names[0])}); "
                 "lower train.lr, raise train.warmup, or look at that data"
             )
-        gradients.row.div_(weight)
-        if self.config.clip:
-            gradients.clip(self.config.clip)
+        _scale([p.grad for p in model.parameters() if p.grad is not None], weight, self.config.clip)
         lr = self.config.lr if plan is None else self.config.rate(step, plan.steps)
         weights.optimizer.move(lr, self.world)
         weights.carry = carry
@@ -210,6 +206,13 @@ class Trainer:
 def _marks(steps: int, times: int) -> set[int]:
     """Steps at which something happens `times` times, evenly, the last at the end."""
     return {math.ceil(steps * i / times) for i in range(1, times + 1)}
+
+
+def _scale(gradients: list[Tensor], weight: float, largest: float) -> None:
+    """From a sum to a mean, and down to the largest norm that is wanted, if one is; in one pass."""
+    norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients))) / weight
+    shorter = (largest / (norm + 1e-6)).clamp(max=1.0) if largest else torch.ones_like(norm)
+    torch._foreach_mul_(gradients, shorter / weight)
 
 
 @contextmanager
