@@ -100,7 +100,7 @@ def test_another_recipe_in_the_same_folder_is_refused_with_the_difference(tmp_pa
     recipe = write_recipe(tmp_path)
     finish(recipe, tmp_path / "run")
     said = regard("train", recipe, "--out", tmp_path / "run", "--set", "train.lr=0.001", code=2).stderr.decode()
-    assert "train.lr: 0.003 -> 0.001" in said
+    assert "train.lr: 0.005 -> 0.001" in said
     assert "choose another --out" in said
 
 
