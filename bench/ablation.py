@@ -1,0 +1,68 @@
+"""What helps a translator learn from the same tokens: Multi30k English to German, validation BLEU, three seeds each.
+
+    REGARD_DATA=../shared/data python -m bench.ablation [NAME ...]      (each about 12 minutes on two cores; default: all)
+
+Every run is `recipes/multi30k-en-de.yaml` with 1,000 updates and one change, on one thread, two runs at a time; killed and
+started again, it goes on. The table is also in runs/ablation/table.md.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from statistics import mean, stdev
+
+FOLDER, SEEDS = Path("runs/ablation"), (0, 1, 2)
+ALWAYS = ("train.steps=1000", "train.evaluations=1", "train.checkpoints=4")
+CHANGES: dict[str, tuple[str, ...]] = {
+    "as it is": (),
+    "Adam": ("train.optimizer=adam", "train.lr=3e-3"),
+    "Adam, faster": ("train.optimizer=adam", "train.lr=5e-3"),
+    "slower": ("train.lr=3e-3",),
+    "faster": ("train.lr=8e-3",),
+    "less dropout": ("model.dropout=0.1",),
+    "more dropout": ("model.dropout=0.3",),
+    "4,000 words": ("data.tokenizer.vocabulary=4000",),
+    "10,000 words": ("data.tokenizer.vocabulary=10000",),
+    "rotary positions": ("model.position.kind=rotary",),
+    "norms after": ("model.placement=post",),
+    "gated": ("model.activation=swiglu", "model.hidden=171"),
+    "cosine": ("train.schedule=cosine",),
+    "500 updates, twice as large": ("train.steps=500", "train.batch_tokens=4096"),
+    "2,000 updates, half as large": ("train.steps=2000", "train.batch_tokens=1024"),
+    "averaged": ("train.average=0.99",),
+}
+
+
+def run(name: str, seed: int) -> dict[str, float]:
+    out = FOLDER / f"{name.replace(' ', '-').replace(',', '')}-{seed}"
+    settings = [f"--set={change}" for change in (*ALWAYS, f"train.seed={seed}", *CHANGES[name])]
+    command = ["regard", "train", "recipes/multi30k-en-de.yaml", "--threads", "1", "--out", str(out), *settings]
+    subprocess.run([sys.executable, "-m", "regard.cli.main", *command[1:]], check=True, stderr=subprocess.DEVNULL)
+    found: dict[str, float] = json.loads((out / "metrics.jsonl").read_text().splitlines()[-1])
+    print(f"{name}, seed {seed}: {found['bleu_tokenized']:.2f}", flush=True)
+    return found
+
+
+def main(names: list[str]) -> None:
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with ThreadPoolExecutor(2) as pool:
+        waiting = {name: [pool.submit(run, name, seed) for seed in SEEDS] for name in names}
+        found = {name: [run.result() for run in runs] for name, runs in waiting.items()}
+    rows = ["| change | BLEU, 3 seeds | ± | loss | target tokens |", "|---|---|---|---|---|"]
+    for name, runs in found.items():
+        scores, losses = ([run[what] for run in runs] for what in ("bleu_tokenized", "valid_loss"))
+        tokens = mean(run["tokens"] for run in runs)
+        rows.append(
+            f"| {name} | {mean(scores):.2f} | {stdev(scores):.2f} | {mean(losses):.3f} | {tokens / 1e6:.2f} M |"
+        )
+    table = "\n".join(rows) + "\n"
+    (FOLDER / "table.md").write_text(table, "utf-8")
+    print(table)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] or list(CHANGES))
