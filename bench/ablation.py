@@ -1,8 +1,8 @@
 """What helps a translator learn from the same tokens: Multi30k English to German, validation BLEU, three seeds each.
 
-    REGARD_DATA=../shared/data python -m bench.ablation [NAME ...]      (each about 12 minutes on two cores; default: all)
+    REGARD_DATA=../shared/data python -m bench.ablation [NAME ...]      (each some 12 minutes on two cores)
 
-Every run is `recipes/multi30k-en-de.yaml` with 1,000 updates and one change, on one thread, two runs at a time; killed and
+Each is `recipes/multi30k-en-de.yaml` with 1,000 updates and one change, on one thread, two runs at a time; killed and
 started again, it goes on. The table is also in runs/ablation/table.md.
 """
 
@@ -40,8 +40,9 @@ CHANGES: dict[str, tuple[str, ...]] = {
 def run(name: str, seed: int) -> dict[str, float]:
     out = FOLDER / f"{name.replace(' ', '-').replace(',', '')}-{seed}"
     settings = [f"--set={change}" for change in (*ALWAYS, f"train.seed={seed}", *CHANGES[name])]
-    command = ["regard", "train", "recipes/multi30k-en-de.yaml", "--threads", "1", "--out", str(out), *settings]
-    subprocess.run([sys.executable, "-m", "regard.cli.main", *command[1:]], check=True, stderr=subprocess.DEVNULL)
+    regard = str(Path(sys.executable).with_name("regard"))
+    command = [regard, "train", "recipes/multi30k-en-de.yaml", "--threads", "1", "--out", str(out), *settings]
+    subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
     found: dict[str, float] = json.loads((out / "metrics.jsonl").read_text().splitlines()[-1])
     print(f"{name}, seed {seed}: {found['bleu_tokenized']:.2f}", flush=True)
     return found

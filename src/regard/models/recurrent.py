@@ -104,15 +104,15 @@ class Recurrent(Seq2seq[RecurrentState]):
 
     def _look_then_step(self, words: Tensor, state: RecurrentState, site: Site) -> tuple[Tensor, RecurrentState]:
         """Bahdanau's order: c(t) from s(t-1), then s(t) from the word and c(t); a loop, each state needing the last."""
-        outs, contexts = [], []
+        outs, contexts, ahead = [], [], self.decoder.ahead(words)
+        hidden = [layer.unbind(1) for layer in state.hidden[:, :, 0].unbind(1)]  # each layer's vectors (N, C)
         for t, word in enumerate(words.split(1, dim=1)):
-            query = state.hidden[:, -1:, 0, 0]  # the top layer's h: (N, 1, C)
-            context = self._look(query, word, state, site.at(t))
-            run = self.decoder(self._with(word, context), state.hidden, site=site.at(t))
-            state = replace(state, hidden=run.state)
-            outs.append(run.x)
+            context = self._look(hidden[-1][0][:, None], word, state, site.at(t))  # the top layer's h looks
+            out, hidden = self.decoder.step(ahead, t, context[:, 0], hidden, site.at(t))
+            outs.append(out)
             contexts.append(context)
-        return self._read(torch.cat(outs, 1), torch.cat(contexts, 1), site), state
+        last = torch.stack([torch.stack(vectors, 1) for vectors in hidden], 1)[:, :, None]
+        return self._read(torch.stack(outs, 1), torch.cat(contexts, 1), site), replace(state, hidden=last)
 
     def _look(self, query: Tensor, words: Tensor, state: RecurrentState, site: Site) -> Tensor:
         assert self.attention is not None
