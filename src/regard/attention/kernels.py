@@ -139,11 +139,11 @@ class Reference(Kernel):
             scores = scores + problem.bias
         if (allowed := problem.allowed()) is not None:
             scores = scores.masked_fill(~allowed, -torch.inf)
-        if problem.bias is None and allowed is None:
-            weights = scores.softmax(-1)
-        else:  # a row of -inf alone has no softmax: zero its weights, and keep NaN out of its gradient
+        weights = scores.softmax(-1)
+        if problem.bias is not None or allowed is not None:
             nothing = scores.detach().amax(-1, keepdim=True) == -torch.inf
-            weights = scores.masked_fill(nothing, 0.0).softmax(-1).masked_fill(nothing, 0.0)
+            if nothing.any():  # a row of -inf alone has no softmax: zero its weights, and keep NaN out of its gradient
+                weights = scores.masked_fill(nothing, 0.0).softmax(-1).masked_fill(nothing, 0.0)
         kept = weights
         if problem.dropout > 0.0:
             assert problem.key is not None

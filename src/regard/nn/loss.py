@@ -11,6 +11,7 @@ from torch import Tensor
 from regard.nn.embed import OutputHead
 
 HELD = 1 << 22  # logits at once, about: 16 megabytes; fewer make products too small to be fast
+SAFE = 80.0  # nats; beyond 87, float32 has no normal number for the probability
 
 
 def cross_entropy(head: OutputHead, x: Tensor, wanted: Tensor, smoothing: float = 0.0) -> Tensor:
@@ -72,11 +73,10 @@ def _chunks(
         rows = slice(start, min(start + size, len(x)))
         logits = torch.addmm(bias, x[rows], table.T) if bias.dim() else x[rows] @ table.T
         right = logits.gather(1, wanted[rows, None])[:, 0]
-        largest = logits.amax(-1)
         p = torch.softmax(logits, -1)
-        # log sum exp, from the largest: its share is at least 1 / V, so the logarithm is safe.
-        norm = largest - p.amax(-1).log()
-        nats = norm - right
+        nats = -p.gather(1, wanted[rows, None])[:, 0].log()
+        if nats.amax() > SAFE:  # a probability that is nearly 0 says little; from the largest, log sum exp is safe
+            nats = logits.amax(-1) - p.amax(-1).log() - right
         if smoothing:
             nats += smoothing * (right - x[rows] @ mean_word - mean_bias)
         yield rows, nats, p
