@@ -167,12 +167,12 @@ def starter(train: PairsConfig, valid: PairsConfig | None, minutes: float | None
     return recipe, told
 
 
-def _model(passes: float, joint: bool, letters: bool) -> tuple[dict[str, Any], dict[str, float], str]:
+def _model(passes: float, joint: bool, letters: bool) -> tuple[dict[str, Any], dict[str, Any], str]:
     """For few passes over the data a small model and many small updates; docs/first-steps.md has what was tried."""
     short = passes < LONG
     model: dict[str, Any] = {"tied": "all" if joint else "output"}
     model["dropout"] = 0.0 if short else round(min(0.25, passes / 200), 2)  # more, the more often the same is seen
-    pace = {"batch_tokens": 512, "lr": 0.003}
+    pace: dict[str, Any] = {"optimizer": "adam", "batch_tokens": 512, "lr": 0.003}
     if letters:  # of a word
         model |= {"kind": "recurrent", "embedding": 128, "width": 256 if short else 320, "encoder_layers": 2}
         model |= {"attention": {"score": "bilinear", "query": "current"}}
@@ -181,7 +181,7 @@ def _model(passes: float, joint: bool, letters: bool) -> tuple[dict[str, Any], d
     model |= {"encoder_layers": layers, "decoder_layers": layers, "width": 128 if short else 192, "num_heads": 4}
     model |= {"hidden": 384 if short else 512, "placement": "pre", "position": {"kind": "rotary"}}
     name = f"a Transformer of {layers} + {layers} layers of width {model['width']}"
-    return model, pace if short else {"batch_tokens": 1024, "lr": 0.002}, name
+    return model, pace if short else {**pace, "batch_tokens": 1024, "lr": 0.002}, name
 
 
 def text_starter(path: Path, minutes: float | None) -> tuple[dict[str, Any], list[str]]:
@@ -197,7 +197,7 @@ def text_starter(path: Path, minutes: float | None) -> tuple[dict[str, Any], lis
     data = {"train": [{"file": str(path)}], "hold_out": held, "context": 128}
     data["tokenizer"] = {"kind": "bpe", "vocabulary": vocabulary, "normalise": "none"}
     model = {**size, "num_heads": 4, "dropout": 0.0 if short else 0.2}
-    pace = {"minutes": minutes, "batch_tokens": 1024, "lr": 0.004 if short else 0.003}
+    pace = {"minutes": minutes, "optimizer": "adam", "batch_tokens": 1024, "lr": 0.004 if short else 0.003}
     told = [
         f"{total:,} characters, read as {vocabulary:,} sub-words; the last {held:.1%} are held out",
         f"a Llama-shaped model of {size['num_layers']} layers of width {size['width']}, dropout {model['dropout']:g}",
