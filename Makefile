@@ -3,7 +3,7 @@
 # make test   the whole: format, lint, types, every test
 # make check  the same without the slow ring, in under four minutes
 # make learn  the learning table (copy, reverse, sort; with and without attention)
-# make bench  what a decoding step costs with and without the cache; training speed beside rivals (15 minutes)
+# make bench  a decoding step with and without the cache, and training beside other toolkits (15 minutes, quiet machine)
 
 PYTHON ?= python3
 RUN := .venv/bin/python

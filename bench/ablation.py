@@ -2,7 +2,7 @@
 
     REGARD_DATA=../shared/data python -m bench.ablation [NAME ...]      (each some 12 minutes on two cores)
 
-Each is `recipes/multi30k-en-de.yaml` with 1,000 updates and one change, on one thread, two runs at a time; killed and
+Each is `recipes/multi30k-en-de.yaml` with Muon, 1,000 updates and one change, on one thread, two at a time; killed and
 started again, it goes on. The table is also in runs/ablation/table.md.
 """
 
@@ -16,7 +16,8 @@ from pathlib import Path
 from statistics import mean, stdev
 
 FOLDER, SEEDS = Path("runs/ablation"), (0, 1, 2)
-ALWAYS = ("train.steps=1000", "train.evaluations=1", "train.checkpoints=4")
+MUON = ("train.optimizer=muon", "train.lr=5e-3")
+ALWAYS = (*MUON, "train.steps=1000", "train.evaluations=1", "train.checkpoints=4")
 CHANGES: dict[str, tuple[str, ...]] = {
     "as it is": (),
     "Adam": ("train.optimizer=adam", "train.lr=3e-3"),
