@@ -99,7 +99,12 @@ def _run(layer: nn.Module, x: Tensor, state: Tensor | None, lengths: Tensor | No
     start = vectors if len(vectors) == 2 else vectors[0] if vectors else None
     if lengths is None:
         y, end = layer(x, start)
-    elif isinstance(layer, nn.LSTM) and x.is_cpu and not (vectors and layer.bidirectional):
+    elif (
+        isinstance(layer, nn.LSTM)
+        and x.is_cpu
+        and torch.backends.mkldnn.enabled
+        and not (vectors and layer.bidirectional)
+    ):
         y, end = _run_marked(layer, x, vectors, lengths)
     else:
         packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
