@@ -49,7 +49,7 @@ def orthogonal(x: Tensor) -> Tensor:
     """The nearest orthogonal matrix to each of x (N, A, B), about: singular values become 0.7 to 1.2."""
     wide = x.shape[-2] <= x.shape[-1]
     x = x if wide else x.mT
-    x = x / (torch.linalg.vector_norm(x, dim=(-2, -1), keepdim=True) + 1e-7)
+    x = x / torch.linalg.vector_norm(x, dim=(-2, -1), keepdim=True).clamp_min(1e-7)
     a, b, c = QUINTIC
     for _ in range(ROUNDS):
         square = x @ x.mT
