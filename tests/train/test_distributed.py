@@ -114,8 +114,10 @@ def test_a_signal_to_the_leading_process_stops_all_and_saves(tmp_path: Path) -> 
     recipe = write_recipe(tmp_path, steps=4000, checkpoints=1, evaluations=1)
     with begin(recipe, out := tmp_path / "run") as process:
         (companion,) = companions_of(process)
-        process.send_signal(signal.SIGTERM)
         assert process.stderr is not None
+        while b"loss" not in process.stderr.readline():  # until the first update, a signal kills at once
+            assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
         said = process.stderr.read().decode()
     assert process.returncode == 128 + signal.SIGTERM
     assert "everything is saved" in said

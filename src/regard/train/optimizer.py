@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor, nn
 
@@ -12,6 +14,8 @@ MOMENTUM = 0.95
 ROUNDS = 5
 QUINTIC = (3.4445, -4.7750, 2.0315)  # the polynomial of Newton and Schulz, tuned to be steep at 0 [Jordan+ 2024]
 LIKE_ADAM = 0.2  # the size of an element's step, so that one learning rate suits both [Liu+ 2025, eq. 4]
+CAN: Mapping[str, object] = getattr(torch.cpu, "get_capabilities", dict)()  # an old PyTorch does not tell
+BFLOAT16 = CAN.get("avx512_bf16", False)  # precise enough [Jordan+ 2024], and faster where the processor multiplies it
 
 
 class Optimizer(torch.optim.AdamW):
@@ -47,11 +51,13 @@ class Optimizer(torch.optim.AdamW):
 
 def orthogonal(x: Tensor) -> Tensor:
     """The nearest orthogonal matrix to each of x (N, A, B), about: singular values become 0.7 to 1.2."""
-    wide = x.shape[-2] <= x.shape[-1]
+    given, wide = x.dtype, x.shape[-2] <= x.shape[-1]
     x = x if wide else x.mT
     x = x / torch.linalg.vector_norm(x, dim=(-2, -1), keepdim=True).clamp_min(1e-7)
+    if given == torch.float32 and BFLOAT16:
+        x = x.bfloat16()
     a, b, c = QUINTIC
     for _ in range(ROUNDS):
         square = x @ x.mT
         x = torch.baddbmm(x, torch.baddbmm(square, square, square, beta=b, alpha=c), x, beta=a)
-    return x if wide else x.mT
+    return (x if wide else x.mT).to(given)
