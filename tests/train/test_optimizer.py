@@ -1,5 +1,6 @@
 """The optimizer beside PyTorch's own, and a whole run beside a loop that takes no short cut."""
 
+import copy
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from regard.cli.train import task_for, trainer_for
 from regard.data.tokenizer import PADDING
 from regard.rng import Key
 from regard.train.config import Recipe, TrainConfig, read_recipe
-from regard.train.distributed import ALONE
+from regard.train.distributed import ALONE, LostRankError, World
 from regard.train.optimizer import Optimizer, orthogonal
 from tests.test_rng import plain_philox
 from tests.train.toy import write_recipe
@@ -63,6 +64,25 @@ def test_steps_are_those_of_pytorch(optimizer: str, monkeypatch: pytest.MonkeyPa
             other.step()
     for (name, a), b in zip(ours.named_parameters(), theirs.parameters(), strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=1e-9, msg=name)
+
+
+class Lost(World):
+    def complete(self, stacks: object) -> None:
+        raise LostRankError
+
+
+def test_if_another_process_is_lost_nothing_has_moved() -> None:
+    """The leading one then saves what it has, as the last whole step."""
+    model = nn.Sequential(nn.Embedding(9, 6), nn.Linear(6, 8))
+    optimizer = Optimizer(model, TrainConfig(steps=1))
+    for p in model.parameters():
+        p.grad = torch.ones_like(p)
+    optimizer.move(0.02, ALONE)
+    before = copy.deepcopy((model.state_dict(), [*optimizer.state.values()]))
+    with pytest.raises(LostRankError):
+        optimizer.move(0.02, Lost())
+    after = (model.state_dict(), [*optimizer.state.values()])
+    torch.testing.assert_close(after, before, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("optimizer", ["muon", "adam"])

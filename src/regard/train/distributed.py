@@ -83,8 +83,19 @@ class World:
         self.sum(count := torch.tensor(len(x)))
         whole = x.new_zeros(int(count), *x.shape[1:])
         whole[self.rank :: self.size] = x
-        self.sum(whole)  # of one and of zeros
+        self.sum(whole)
         return whole
+
+    def complete(self, stacks: Sequence[Tensor]) -> None:
+        """In place: of each, this process has made the rows of its own share, and others the others."""
+        if self.size == 1 or not stacks:
+            return
+        whole = [torch.zeros_like(x) for x in stacks]
+        for x, y in zip(stacks, whole, strict=True):
+            self.share(y)[:] = self.share(x)
+        self.sum(row := torch.cat([y.flatten() for y in whole]))  # of one and of zeros
+        for x, part in zip(stacks, row.split([x.numel() for x in stacks]), strict=True):
+            x.copy_(part.view_as(x))
 
     def largest(self, number: int) -> int:
         return int(self.rows(torch.tensor([number])).max())

@@ -35,18 +35,24 @@ class Optimizer(torch.optim.AdamW):
 
     @torch.no_grad()
     def move(self, lr: float, world: World) -> None:
-        """One step, from the gradients; the processes of a world share the work on matrices."""
+        """One step, from the gradients. The processes of a world share the work on matrices; nothing has changed yet if
+        one of them is lost."""
+        momenta, moves = [], []
+        for alike, before in zip(self.matrices, self.momenta, strict=True):
+            gradients = torch.stack([m.grad for m in alike if m.grad is not None])
+            momenta.append(before.lerp(gradients, 1 - MOMENTUM))
+            ahead = gradients.lerp_(momenta[-1], MOMENTUM)  # as Nesterov looks
+            world.share(ahead)[:] = orthogonal(world.share(ahead))
+            moves.append(ahead)
+        world.complete(moves)
         for group in self.param_groups:
             group["lr"] = lr
         self.step()
         decay = 1 - lr * float(self.param_groups[0]["weight_decay"])
-        for alike, momenta in zip(self.matrices, self.momenta, strict=True):
-            gradients = torch.stack([m.grad for m in alike if m.grad is not None])
-            momenta.lerp_(gradients, 1 - MOMENTUM)
-            ahead = gradients.lerp_(momenta, MOMENTUM)  # as Nesterov looks
-            moves = world.rows(orthogonal(world.share(ahead)))
+        for alike, before, now, move in zip(self.matrices, self.momenta, momenta, moves, strict=True):
+            before.copy_(now)
             torch._foreach_mul_(alike, decay)
-            torch._foreach_add_(alike, list(moves.unbind()), alpha=-lr * LIKE_ADAM * max(moves.shape[1:]) ** 0.5)
+            torch._foreach_add_(alike, list(move.unbind()), alpha=-lr * LIKE_ADAM * max(move.shape[1:]) ** 0.5)
 
 
 def orthogonal(x: Tensor) -> Tensor:
