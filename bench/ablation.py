@@ -3,8 +3,8 @@
     REGARD_DATA=../shared/data python -m bench.ablation [NAME ...]      (each some 6 minutes on two cores)
 
 Each is `recipes/multi30k-en-de.yaml` cut to 500 updates, with one change, on one thread, two at a time; killed and
-started again, it goes on. So short a run says what is learned sooner, not what is learned at last: less dropout looks
-better than it is in the end. The table is also in runs/ablation/table.md.
+started again, it goes on. So short a run says what is learned sooner, not what is learned at last. The table is also in
+runs/ablation/table.md.
 """
 
 from __future__ import annotations

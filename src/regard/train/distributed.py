@@ -86,16 +86,12 @@ class World:
         self.sum(whole)
         return whole
 
-    def complete(self, stacks: Sequence[Tensor]) -> None:
-        """In place: of each, this process has made the rows of its own share, and others the others."""
-        if self.size == 1 or not stacks:
-            return
-        whole = [torch.zeros_like(x) for x in stacks]
-        for x, y in zip(stacks, whole, strict=True):
-            self.share(y)[:] = self.share(x)
-        self.sum(row := torch.cat([y.flatten() for y in whole]))  # of one and of zeros
-        for x, part in zip(stacks, row.split([x.numel() for x in stacks]), strict=True):
-            x.copy_(part.view_as(x))
+    def summed(self, parts: Sequence[Tensor]) -> list[Tensor]:
+        """Each over all processes, in one go."""
+        if self.size == 1 or not parts:
+            return list(parts)
+        self.sum(row := torch.cat([part.flatten() for part in parts]))
+        return [x.view_as(part) for x, part in zip(row.split([p.numel() for p in parts]), parts, strict=True)]
 
     def largest(self, number: int) -> int:
         return int(self.rows(torch.tensor([number])).max())
@@ -142,12 +138,11 @@ def sum_gradients(model: nn.Module, told: Sequence[float], world: World) -> list
         return list(told)
     parameters = [p for p in model.parameters() if p.requires_grad]
     parts = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]  # one that had no rows has none
-    row = torch.cat([*(part.flatten() for part in parts), parts[0].new_tensor(told)])
-    world.sum(row)
-    for parameter, part in zip(parameters, row[: -len(told)].split([p.numel() for p in parameters]), strict=True):
-        parameter.grad = part.view_as(parameter)
-    summed: list[float] = row[-len(told) :].tolist()
-    return summed
+    *gradients, summed = world.summed([*parts, parts[0].new_tensor(told)])
+    for parameter, gradient in zip(parameters, gradients, strict=True):
+        parameter.grad = gradient
+    numbers: list[float] = summed.tolist()
+    return numbers
 
 
 @contextmanager

@@ -42,9 +42,9 @@ class Optimizer(torch.optim.AdamW):
             gradients = torch.stack([m.grad for m in alike if m.grad is not None])
             momenta.append(before.lerp(gradients, 1 - MOMENTUM))
             ahead = gradients.lerp_(momenta[-1], MOMENTUM)  # as Nesterov looks
-            world.share(ahead)[:] = orthogonal(world.share(ahead))
-            moves.append(ahead)
-        world.complete(moves)
+            moves.append(torch.zeros_like(ahead))
+            world.share(moves[-1])[:] = orthogonal(world.share(ahead))
+        moves = world.summed(moves)  # of one and of zeros
         for group in self.param_groups:
             group["lr"] = lr
         self.step()
