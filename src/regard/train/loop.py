@@ -99,14 +99,14 @@ class Trainer:
                 cost = sum(plan.cost(self.task.shape(name)) for name in self._names(self.state.step))
                 self.state = self.state.after(done.tokens, spent, cost)
                 step = self.state.step
-                if bar:
-                    best = "" if self.state.best is None else f"best {self.task.primary[0]} {self.state.best:.2f}"
-                    speed = f"{done.tokens / spent:,.0f} tokens/s"
-                    bar.update(step, loss=f"loss {done.loss:.3f}", speed=speed, best=best)
                 if step in evaluate_at:
                     told = self._evaluate(self.weights.average or self.weights.model, {"train_loss": done.loss})
                     if bar:
                         bar.line(told)
+                if bar:
+                    best = "" if self.state.best is None else f"best {self.task.primary[0]} {self.state.best:.2f}"
+                    speed = f"{done.tokens / spent:,.0f} tokens/s"
+                    bar.update(step, loss=f"loss {done.loss:.3f}", speed=speed, best=best)
                 if step in save_at or done.stop:
                     self.weights.save(self.checkpoints, self.state, max(2, int(self.config.average)), self.world)
                 if done.stop:
