@@ -68,7 +68,7 @@ def test_what_went_out_says_the_same_there_and_comes_back(model: Path, teller: P
 
 def test_what_cannot_travel_is_told(model: Path, tmp_path: Path) -> None:
     assert (
-        "no such format; choose huggingface"
+        "no such format; choose native, huggingface"
         in regard("export", model, tmp_path / "x", "--to", "tf", code=2).stderr.decode()
     )
     assert not (tmp_path / "x").exists()

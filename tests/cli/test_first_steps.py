@@ -164,7 +164,7 @@ def test_validation_files_that_changed_places_are_told(tmp_path: Path) -> None:
 
 def test_a_missing_torch_is_told_with_the_way_to_get_it() -> None:
     code = "import sys; sys.modules['torch'] = None; from regard.cli.main import main; main()"
-    done = subprocess.run([sys.executable, "-c", code, "run", "."], capture_output=True, check=False)
+    done = subprocess.run([sys.executable, "-c", code, "train", "recipe.yaml"], capture_output=True, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith(b"regard: torch is not installed; pip install 'regard[train]'")
 

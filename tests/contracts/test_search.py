@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard.decode.beam import breadth_first
 from regard.decode.config import Beam, Greedy, LengthRule
-from regard.decode.filters import Filter, Forbid, ForcedPrefix, Listen, MinimumLength, NoRepeat, StopAt
+from regard.decode.filters import Filter, Forbid, ForcedPrefix, Listen, MinimumLength, NoRepeat
 from regard.decode.job import Job
 from regard.decode.search import decode
 from regard.decode.stepper import Step
@@ -90,8 +90,8 @@ FILTERS = {
     "minimum": ([MinimumLength(3, END)], lambda s, w: END not in w[:3]),
     "no repeat": ([NoRepeat(2)], lambda s, w: no_repeat(w)),
     "prefix": ([ForcedPrefix(Padded.of(PREFIX))], lambda s, w: list(w[: len(PREFIX[s])]) == PREFIX[s]),
-    "stop": ([StopAt([STOP], spelled, END)], lambda s, w: stops(w)),
-    "listen": ([Listen(lambda said: None)], lambda s, w: True),
+    "stop": ([Listen(lambda said: STOP in spelled(said), END)], lambda s, w: stops(w)),
+    "listen": ([Listen(lambda said: False, END)], lambda s, w: True),
     "all": (
         [ForcedPrefix(Padded.of(PREFIX)), NoRepeat(2), MinimumLength(4, END)],
         lambda s, w: list(w[: len(PREFIX[s])]) == PREFIX[s] and no_repeat(w) and END not in w[:4],
@@ -106,7 +106,7 @@ def test_a_wide_beam_is_brute_force(name: str, rule: str, penalty: float) -> Non
     filters, allows = FILTERS[name]
     model = Table(3, seed=7)
     wide = len(everything())
-    search = Beam(size=wide, num_best=3, max_length=LENGTH, length_penalty=penalty, length_rule=rule)  # type: ignore[arg-type]
+    search = Beam(size=wide, num_best=3, max_length=LENGTH, length_penalty=penalty, length_rule=rule, ahead=LENGTH)  # type: ignore[arg-type]
     found = decode(model, Padded.of([[0], [1], [2]]), search, filters=filters)
     for sentence, hypotheses in enumerate(found):
         ranked = sorted(
@@ -131,11 +131,11 @@ def test_the_early_stop_changes_nothing_but_the_work(
     num_best: int, penalty: float, rule: Any, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     size = 5
-    search = Beam(size=size, num_best=num_best, max_length=12, length_penalty=penalty, length_rule=rule)
+    search = Beam(size=size, num_best=num_best, max_length=12, length_penalty=penalty, length_rule=rule, ahead=12)
     batch = Padded.of([[i] for i in range(8)])
     early = Table(8, seed)
     stopped = decode(early, batch, search)
-    monkeypatch.setattr("regard.decode.config.Search.best_normaliser", lambda search, length, limits: math.inf)
+    monkeypatch.setattr("regard.decode.config.Beam.best_normaliser", lambda search, length, limits: math.inf)
     never = Table(8, seed)
     patient = decode(never, batch, search)
     assert [[h.tokens for h in hs] for hs in stopped] == [[h.tokens for h in hs] for hs in patient]

@@ -12,6 +12,9 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
+from regard.engine.build import compiler
+from regard.engine.engine import cores
+
 GIGA = 1 << 30
 LOW_DISK, LOW_MEMORY = 2, 2  # GiB
 
@@ -34,18 +37,16 @@ def doctor(as_json: bool) -> None:
 
 
 def findings() -> list[Finding]:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GIGA
     free = shutil.disk_usage(Path.cwd()).free / GIGA
-    compiler = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
     data = os.environ.get("REGARD_DATA")
     return [
         Finding("regard", version("regard")),
         Finding("python", f"{platform.python_version()} at {sys.prefix}"),
-        Finding("machine", f"{platform.system()} {platform.machine()}, {cores} cores"),
+        Finding("machine", f"{platform.system()} {platform.machine()}, {cores()} cores"),
         Finding("memory", f"{memory:.1f} GiB", _low(memory, LOW_MEMORY, "lower train.batch_tokens")),
         Finding("disk here", f"{free:.1f} GiB free", _low(free, LOW_DISK, "make room, or --out elsewhere")),
-        Finding("compiler", compiler or "none (nothing needs one)"),
+        Finding("compiler", compiler() or "none", "" if compiler() else "install g++: decoding is fast by it"),
         _data(data),
         *_packages(),
     ]

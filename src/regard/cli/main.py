@@ -26,6 +26,8 @@ Folder = Annotated[Path, typer.Argument(help="A model: Regard's, or in Hugging F
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
 BeamSize = Annotated[int | None, typer.Option("--beam", help="Hypotheses per step; 1 is greedy. Default: its own.")]
 BatchSize = Annotated[int | None, typer.Option(help="Sentences at once. Default: as many as fit well.")]
+Engine = Annotated[str, typer.Option(help="native (compiled once), torch, or auto: native where it can.")]
+Short = Annotated[bool, typer.Option("--shortlist", help="Consider only words that the source may need.")]
 Threads = Annotated[int | None, typer.Option(help="Processor threads. Default: all.")]
 Processes = Annotated[int | None, typer.Option(help="Processes that share the work. Default: by trial.")]
 Tag = Annotated[str | None, typer.Option(help="Direction, for models of several.")]
@@ -155,6 +157,8 @@ def run(
         bool, typer.Option("--alignment", help="Add which words belong together: text ||| 0-0 1-2.")
     ] = False,
     as_json: Json = False,
+    engine: Engine = "auto",
+    shortlist: Short = False,
     threads: Threads = None,
 ) -> None:
     """Do what a model does, line by line: as many lines out as in, in order.
@@ -162,9 +166,12 @@ def run(
     Translators translate, language models go on with prompts, encoders fill blanks, which are written [MASK].
     """
     from regard.cli.run import Wanted, run_model
-    from regard.tasks.align import Reading
 
-    reading = Reading.of(model) if alignment else None
+    reading = None
+    if alignment:
+        from regard.tasks.align import Reading
+
+        reading = Reading.of(model)
     drawn = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     asked = {"beam": beam, "num_best": num_best, "sample": sample, "max_tokens": max_tokens, **drawn}
     stops = tuple(text.replace("\\n", "\n") for text in stop or ())
@@ -172,7 +179,9 @@ def run(
         num_best=num_best, as_json=as_json, reading=reading, score=score, prompt=prompt, stop=stops, vectors=vectors,
         near=near,
     )  # fmt: skip
-    run_model(_model(model, threads, asked, batch_size, tag), inputs or [], output, wanted)
+    how = {"batch_size": batch_size, "engine": engine, "shortlist": shortlist, "threads": threads}
+    ready = _model(model, asked, tag=tag, **how)
+    run_model(ready, inputs or [], output, wanted)
 
 
 @app.command()
@@ -204,6 +213,8 @@ def evaluate(
         bool, typer.Option("--choose-head", help="Keep the head that aligns best here with the model.")
     ] = False,
     as_json: Json = False,
+    engine: Engine = "auto",
+    shortlist: Short = False,
     threads: Threads = None,
 ) -> None:
     """Score a model on held-out text, or given targets by a model."""
@@ -221,7 +232,8 @@ def evaluate(
     if choose_head and not alignment:
         raise UserError("--choose-head compares heads with gold links; give them by --alignment FILE")
     asked = {"beam": beam, "num_best": 1, "sample": False, "max_tokens": None}
-    translator = _model(model, threads, asked, batch_size, tag)
+    how = {"batch_size": batch_size, "engine": engine, "shortlist": shortlist, "threads": threads}
+    translator = _model(model, asked, tag=tag, **how)
     if isinstance(translator, Teller | Filler) and text and source is None and target is None and not chosen:
         evaluate_text(translator, text, as_json)
         return
@@ -256,13 +268,17 @@ def import_(
 def export(
     model: Folder,
     out: Annotated[Path, typer.Argument(help="A folder that is not there yet.")],
-    to: Annotated[str, typer.Option("--to", help="huggingface, ctranslate2 or onnx.")],
+    to: Annotated[str, typer.Option("--to", help="native, huggingface, ctranslate2 or onnx.")],
     texts: Annotated[Path | None, typer.Option(help="Lines to decode both ways. Default: words at random.")] = None,
+    precision: Annotated[str, typer.Option(help="Of weights, native: int8, or float32.")] = "int8",
+    shortlist: Annotated[
+        bool, typer.Option("--shortlist", help="Native: also learn which words a source may need.")
+    ] = False,
 ) -> None:
-    """Write a model as other tools read it, and check it there."""
+    """Write a model as other tools read it, or for the native engine without torch, and check it there."""
     from regard.cli.exchange import export_model
 
-    export_model(model, to, out, texts)
+    export_model(model, to, out, texts, precision, shortlist)
 
 
 @app.command()
@@ -284,20 +300,16 @@ def attend(
         reading = Reading.of(model)
         site, head = reading.site, reading.head
     asked = {"beam": None, "num_best": 1, "sample": False, "max_tokens": None}
-    attend_text(_model(model, None, asked, None, tag), " ".join(text), target, output, site, head, pieces)
+    attend_text(_model(model, asked, tag=tag), " ".join(text), target, output, site, head, pieces)
 
 
-def _model(folder: Path, threads: int | None, asked: dict[str, Any], batch_size: int | None, tag: str | None) -> Any:
+def _model(folder: Path, asked: dict[str, Any], *, tag: str | None, **options: Any) -> Any:
     """What is in a folder, ready to run as it was asked."""
-    import torch
-
     from regard.cli.lines import warn
     from regard.cli.run import search_for
     from regard.exchange.folders import load_any
     from regard.look.model import ready
 
-    if threads is not None:
-        torch.set_num_threads(threads)
     begun, best, ended = ((folder / name).exists() for name in ("plan.json", "config.json", "README.md"))
     if begun and best and not ended:
         warn(f"the training of {folder} has not ended; this is its best model so far")
@@ -305,7 +317,7 @@ def _model(folder: Path, threads: int | None, asked: dict[str, Any], batch_size:
     if tag is not None and loaded.task != "translation":
         raise UserError("--tag is for translators of several directions; drop it")
     tagged = {"tag": tag} if tag is not None else {}
-    return ready(loaded, search=search_for(loaded.search, **asked), batch_size=batch_size, **tagged)
+    return ready(loaded, search=search_for(loaded.search, **asked), **options, **tagged)
 
 
 @app.callback(invoke_without_command=True)

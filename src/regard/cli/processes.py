@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -13,6 +12,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from regard.engine import engine
 from regard.errors import UserError
 from regard.train.checkpoint import Weights
 from regard.train.distributed import ALONE, World, companions
@@ -42,7 +42,7 @@ class Cores:
 
     def for_processes(self, size: int) -> int:
         """Threads of each."""
-        return self.threads or max(1, len(os.sched_getaffinity(0)) // size)
+        return self.threads or max(1, engine.cores() // size)
 
 
 AS_FOUND = Cores()
@@ -114,7 +114,7 @@ def _to_try(cores: Cores, plan: Plan) -> int:
     if cores.processes is not None:
         return cores.processes
     worth = cores.threads is None and plan.seconds > WORTH
-    return min(MOST, len(os.sched_getaffinity(0))) if worth else 1
+    return min(MOST, engine.cores()) if worth else 1
 
 
 def _stored(out: Path) -> Plan | None:

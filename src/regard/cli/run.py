@@ -10,19 +10,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regard.cli.lines import Tick, input_chunks, run_lines, warn
-from regard.decode.config import Beam, Greedy, Sample, Search
-from regard.decode.job import Hypothesis
+from regard.decode.config import Beam, Greedy, Hypothesis, Sample, Search
 from regard.errors import UserError
 from regard.files import write
 from regard.metrics.alignment import pharaoh
-from regard.tasks.align import Aligned, Reading
-from regard.tasks.filler import BLANK, Filler
+from regard.tasks.ready import Ready
 from regard.tasks.teller import Stream, Teller
 from regard.tasks.translator import Translator
 
+if TYPE_CHECKING:
+    from regard.tasks.align import Reading
+    from regard.tasks.filler import Filler
+
+BLANK = "[MASK]"
 TOGETHER = 256  # outputs that are aligned at once
 
 
@@ -40,20 +43,22 @@ class Wanted:
     near: Path | None = None
 
 
-def run_model(model: Any, inputs: Sequence[Path], output: Path | None, wanted: Wanted) -> None:
+def run_model(model: Ready, inputs: Sequence[Path], output: Path | None, wanted: Wanted) -> None:
     """Lines in, lines out; or, with a prompt, one text, as it grows."""
-    kind = next(each for each in RUNS if isinstance(model, each))
-    usable = {"num_best", "as_json", *RUNS[kind][1]}
+    make, known, kind = RUNS[model.loaded.task]
+    usable = {"num_best", "as_json", *known}
     odd = [name for name, value in vars(wanted).items() if value != vars(Wanted())[name] and name not in usable]
     if odd:
-        raise UserError(f"--{odd[0].replace('reading', 'alignment')} is not for {RUNS[kind][2]}, and this is one")
+        raise UserError(f"--{odd[0].replace('reading', 'alignment')} is not for {kind}, and this is one")
     if isinstance(model, Teller) and wanted.prompt is not None:
         if inputs or output or wanted.as_json or wanted.score:
             raise UserError("--prompt goes on with one text, here; for files, --output, --json and --score drop it")
         _tell_aloud(model, wanted.prompt, wanted.stop)
         return
-    job = repr((model.name, model.search, getattr(model, "tag", None), wanted))
-    run_lines(inputs, output, job, partial(RUNS[kind][0], model, wanted))
+    if not wanted.score and model.loaded.task != "masked":
+        print(f"engine: {model.engine.about}", file=sys.stderr, flush=True)
+    job = repr((model.name, model.search, model.shortlist, getattr(model, "tag", None), wanted))
+    run_lines(inputs, output, job, partial(make, model, wanted))
 
 
 def search_for(
@@ -181,7 +186,7 @@ def _outputs(
         answers = [next(found) for _ in own]
         if len(own) > 1:
             warn(f"line {number} is longer than {model.max_length} tokens; it was translated in {len(own)} parts")
-        if any(best and best[0].tokens[-1] != model.model.end for best in answers):
+        if any(best and best[0].tokens[-1] != model.end for best in answers):
             warn(f"line {number}: the output reached its limit of tokens and may lack its end")
         outputs = []
         for rank in range(max(len(best) for best in answers)):
@@ -205,6 +210,8 @@ def _align(
     model: Translator, outputs: list[tuple[dict[str, Any], list[str], list[Sequence[int]]]], reading: Reading
 ) -> None:
     """Add links to outputs; a line whose parts were translated one by one is counted through."""
+    from regard.tasks.align import Aligned
+
     pairs = [pair for _, parts, said in outputs for pair in zip(parts, said, strict=True)]
     aligned, number = Aligned(model, [part for part, _ in pairs], [tokens for _, tokens in pairs]), 0
     for made, parts, said in outputs:
@@ -230,10 +237,9 @@ def attend_text(
         look.save(output)
 
 
-RUNS: dict[
-    type[Any], tuple[Callable[..., list[str]], set[str], str]
-] = {  # what a model makes of lines, what it can be asked, and what it is
-    Translator: (_translated, {"reading"}, "translators"),
-    Teller: (_told, {"score", "prompt", "stop"}, "language models"),
-    Filler: (_filled, {"vectors", "near"}, "encoders"),
+RUNS: dict[str, tuple[Callable[..., list[str]], set[str], str]] = {
+    # What a model makes of lines, what it can be asked, and what it is.
+    "translation": (_translated, {"reading"}, "translators"),
+    "language": (_told, {"score", "prompt", "stop"}, "language models"),
+    "masked": (_filled, {"vectors", "near"}, "encoders"),
 }

@@ -17,8 +17,8 @@ from regard import recipe as recipes
 from regard.cli.card import card, training_curve
 from regard.cli.processes import AS_FOUND, Cores, keep_step, say, settle
 from regard.cli.starter import Asked
-from regard.data.tokenizer import ForeignTokenizer
-from regard.engine.torch import TorchEngine
+from regard.data.tokenizer import ForeignTokenizer, Tokenizers
+from regard.engine.engine import engine_of
 from regard.errors import UserError
 from regard.exchange.folders import load_any, words_of
 from regard.files import write
@@ -31,7 +31,7 @@ from regard.tasks.folder import save_model, save_tokenizers
 from regard.tasks.language import LanguageModelling
 from regard.tasks.masked import Blanks, MaskedModelling
 from regard.tasks.prepare import Left, exchanged, held_out, store_for, tokenizers_for
-from regard.tasks.translation import Tokenizers, Translation
+from regard.tasks.translation import Translation
 from regard.train.config import AnyRecipe, MaskedRecipe, Recipe, TextRecipe, read_recipe
 from regard.train.distributed import ALONE, LostRankError, World
 from regard.train.loop import InterruptedTrainingError, Trainer
@@ -173,7 +173,7 @@ def trainer_for(
         model,
         recipe.train,
         out,
-        engine=lambda model: TorchEngine(model),  # type: ignore[arg-type]
+        engine=lambda model: engine_of(model, torch.get_num_threads()),
         keep_best=lambda model, metrics: save_model(out, model, recipe.task, recipe.search, longest, metrics),
         report=report,
         world=world,

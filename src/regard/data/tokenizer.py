@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, get_args
@@ -217,6 +218,24 @@ class ForeignTokenizer(Tokenizer):
         own = {"controls": controls, "vocabulary": self.vocabulary, "frame": [list(part) for part in self.frame]}
         own |= {} if self._words is None else {"words": dict(self._words)}
         return {**super().content(), **own}
+
+
+@dataclass(frozen=True, eq=False)
+class Tokenizers:
+    """Of the source and of the target; often the same."""
+
+    source: Tokenizer
+    target: Tokenizer
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Words of each."""
+        return self.source.vocabulary, self.target.vocabulary
+
+    def read(self, texts: Sequence[str], tag: str | None = None) -> list[list[int]]:
+        """Sources as a model reads them: the direction's tag if there is one, the words, the end mark."""
+        first = [] if tag is None else [self.source.tag_id(tag)]
+        return [self.source.framed([*first, *ids]) for ids in self.source.encode(texts)]
 
 
 def _parsed(content: dict[str, Any]) -> Tokenizer:

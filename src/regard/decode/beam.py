@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.decode.config import Beam
+from regard.decode.config import Beam, Hypothesis
 from regard.decode.filters import apply_all, begin_all, select_all
-from regard.decode.job import Hypothesis, Job
+from regard.decode.job import Job
 from regard.decode.stepper import S
 from regard.decode.walk import greedy
 
@@ -73,8 +73,8 @@ def breadth_first(job: Job[S, Beam]) -> list[list[Hypothesis]]:
     """Beam search [Graves 2012; Wu+ 2016, section 7].
 
     At each step the 2K best continuations of a sentence's K hypotheses are taken: at most K of them can end, so K
-    remain. Only those among the K best may end. A sentence is done when none of its hypotheses can still come to be
-    among those asked for (exact, because log-probabilities only fall); it then costs nothing further.
+    remain. Only those among the K best may end. A sentence is done when none of its hypotheses could come to be among
+    those asked for by `ahead` more words, were they free (log-probabilities only fall); it then costs nothing further.
     """
     stepper, search, size, total = job.stepper, job.search, job.search.size, len(job.batch)
     state = stepper.begin(job.batch, job.prefix)

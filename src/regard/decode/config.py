@@ -1,4 +1,4 @@
-"""Ways to search, free of torch."""
+"""Ways to search, and what they find, free of torch."""
 
 from __future__ import annotations
 
@@ -12,6 +12,15 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 LengthRule = Literal["power", "gnmt"]
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """An output: its tokens with the end mark (if it was reached), log-probability, and score for ranking."""
+
+    tokens: list[int]
+    log_prob: float
+    score: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,14 +47,6 @@ class Search:
     def normaliser(self, length: int) -> float:
         """What a log-probability is divided by to become a score."""
         return float((length if self.length_rule == "power" else (5 + length) / 6) ** self.length_penalty)
-
-    def best_normaliser(self, length: int, limits: Tensor) -> Tensor:
-        """The divisors (B,) that flatter most log-probabilities that may still grow from `length` words to `limits`.
-
-        Log-probabilities only fall, so log_prob / best_normaliser bounds every score that can still come of it.
-        """
-        lengths = limits if self.length_rule == "power" else (5 + limits) / 6
-        return (lengths**self.length_penalty).clamp(min=self.normaliser(length))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,10 +82,24 @@ class Beam(Search):
     size: int = 5
     num_best: int = 1
     """Hypotheses to give back, best first."""
+    ahead: int = field(default=8, metadata={"derived": True})
+    """A search ends when no open hypothesis could win by so many more words, even if they cost nothing."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.size < 1:
             raise UserError(f"beam of {self.size}; use 1 (greedy) or more")
+        if self.ahead < 0:
+            raise UserError(f"ahead {self.ahead}: hypotheses do not get shorter; use 0 or more")
         if not 1 <= self.num_best <= self.size:
             raise UserError(f"num_best {self.num_best} of a beam of {self.size}; ask for 1 to {self.size}")
+
+    def best_normaliser(self, length: int, limits: Tensor) -> Tensor:
+        """The divisors (B,) that flatter most log-probabilities that may still grow from `length` words to `limits`.
+
+        Log-probabilities only fall, so log_prob / best_normaliser bounds every score that can still come of it, within
+        `ahead` words.
+        """
+        limits = limits.clamp(max=length + self.ahead)
+        lengths = limits if self.length_rule == "power" else (5 + limits) / 6
+        return (lengths**self.length_penalty).clamp(min=self.normaliser(length))

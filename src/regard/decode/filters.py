@@ -82,6 +82,12 @@ class ForcedPrefix(Filter):
 
     prefix: Padded
 
+    @staticmethod
+    def of(prefixes: Sequence[Sequence[int]]) -> ForcedPrefix:
+        """Some of which may be empty."""
+        lengths = torch.tensor([len(prefix) for prefix in prefixes])
+        return ForcedPrefix(Padded(Padded.of([[*prefix, 0] for prefix in prefixes]).tokens, lengths))
+
     def begin(self, sentences: int) -> Self:
         if len(self.prefix) != sentences:
             raise UserError(f"{len(self.prefix)} prefixes for {sentences} sentences; give one for each")
@@ -100,34 +106,18 @@ class ForcedPrefix(Filter):
 
 
 @dataclass(frozen=True, eq=False)
-class StopAt(Filter):
-    """An output ends once it holds one of these strings, at no cost."""
+class Listen(Filter):
+    """Tells what each row has said, at each step; where the answer is yes, it ends there, at no cost."""
 
-    strings: Sequence[str]
-    spell: Callable[[Sequence[int]], str]
+    heard: Callable[[list[int]], bool]
     end: int
 
-    def __post_init__(self) -> None:
-        if not all(self.strings):
-            raise UserError("an empty string stops every output at once; give some text")
-
     def apply(self, log_probs: Tensor, history: Tensor) -> Tensor:
-        reach = max((len(text.encode()) for text in self.strings), default=0)  # a token spells a byte at least
-        latest = [self.spell(row) for row in history[:, max(0, history.shape[1] - reach) :].tolist()]
-        stops = torch.tensor([any(text in said for text in self.strings) for said in latest])[:, None]
+        if history.shape[1] == 0:
+            return log_probs
+        stops = torch.tensor([self.heard(row) for row in history.tolist()])[:, None]
         over = torch.full_like(log_probs, -torch.inf).index_fill(1, torch.tensor([self.end]), 0.0)
         return torch.where(stops, over, log_probs) if stops.any() else log_probs
-
-
-@dataclass(frozen=True, eq=False)
-class Listen(Filter):
-    """Tells what the first row has said, at each step."""
-
-    heard: Callable[[list[int]], None]
-
-    def apply(self, log_probs: Tensor, history: Tensor) -> Tensor:
-        self.heard(history[0].tolist())
-        return log_probs
 
 
 def begin_all(filters: Sequence[Filter], sentences: int) -> list[Filter]:

@@ -14,16 +14,6 @@ from regard.decode.filters import Filter
 from regard.decode.stepper import S, Stepper
 from regard.shapes import Padded
 
-
-@dataclass(frozen=True)
-class Hypothesis:
-    """An output: its tokens with the end mark (if it was reached), log-probability, and score for ranking."""
-
-    tokens: list[int]
-    log_prob: float
-    score: float
-
-
 How = TypeVar("How", bound=Search, covariant=True)
 
 

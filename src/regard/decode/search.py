@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from regard.decode.beam import beam_search
-from regard.decode.config import Beam, Greedy, Sample, Search
+from regard.decode.config import Beam, Greedy, Hypothesis, Sample, Search
 from regard.decode.filters import Filter, Forbid
-from regard.decode.job import Hypothesis, Job
+from regard.decode.job import Job
 from regard.decode.stepper import S, Stepper
 from regard.decode.walk import greedy, sample
 from regard.shapes import Padded

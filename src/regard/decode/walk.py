@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.decode.config import Sample, Search
+from regard.decode.config import Hypothesis, Sample, Search
 from regard.decode.filters import apply_all, begin_all, select_all
-from regard.decode.job import Hypothesis, Job
+from regard.decode.job import Job
 from regard.decode.stepper import S
 from regard.rng import Key, uniforms
 from regard.shapes import Padded

@@ -2,49 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any
 
-from regard.decode.config import Beam, Search
-from regard.decode.filters import Filter
-from regard.decode.job import Hypothesis
+from regard.decode.config import Beam, Hypothesis, Search
+from regard.decode.filters import Filter, ForcedPrefix, Listen
 from regard.decode.search import decode
 from regard.decode.stepper import Stepper
-from regard.errors import UserError
+from regard.engine.engine import Heard, Tick
 from regard.models.writer import LanguageModel
 from regard.shapes import Padded
-
-
-class Engine(Protocol):
-    """One way to decode, for validation, test, `run` and `serve` alike."""
-
-    def refuses(self, search: Search) -> str | None:
-        """Why this search cannot be done, or None."""
-        ...
-
-    def decode(
-        self, sources: Sequence[Sequence[int]], search: Search, *, tick: Callable[[int], None] | None = None
-    ) -> list[list[Hypothesis]]:
-        """For each source, or prompt, its hypotheses, best first; `tick` is told how many are done."""
-        ...
 
 
 class TorchEngine:
     """Longest sentences first, so that a batch that does not fit fails at once, and padding is small."""
 
-    def __init__(
-        self, model: Stepper[Any], *, tokens: int = 4096, batch_size: int | None = None, filters: Sequence[Filter] = ()
-    ) -> None:
-        if batch_size is not None and batch_size < 1:
-            raise UserError(f"batch size {batch_size} holds no sentence; use 1 or more")
-        self.model, self.tokens, self.batch_size, self.filters = model, tokens, batch_size, filters
+    def __init__(self, model: Stepper[Any], *, tokens: int = 4096, batch_size: int | None = None) -> None:
+        self.model, self.tokens, self.batch_size = model, tokens, batch_size
+
+    about = "torch, float32"
 
     def refuses(self, search: Search) -> str | None:
         return None
 
     def decode(
-        self, sources: Sequence[Sequence[int]], search: Search, *, tick: Callable[[int], None] | None = None
+        self,
+        sources: Sequence[Sequence[int]],
+        search: Search,
+        *,
+        tick: Tick | None = None,
+        heard: Heard | None = None,
+        prefixes: Sequence[Sequence[int]] | None = None,
     ) -> list[list[Hypothesis]]:
+        listens: list[Filter] = [] if heard is None else [Listen(heard, self.model.end)]
         order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
         results: list[list[Hypothesis]] = [[] for _ in sources]
         done = 0
@@ -52,7 +42,9 @@ class TorchEngine:
             members = order[done : done + self._rows(len(sources[order[done]]), search)]
             batch = Padded.of([sources[i] for i in members])
             prompts = batch if isinstance(self.model, LanguageModel) else None
-            found = decode(self.model, batch, search, filters=self.filters, prefix=prompts, sentences=members)
+            forced: list[Filter] = [] if prefixes is None else [ForcedPrefix.of([prefixes[i] for i in members])]
+            filters = [*forced, *listens]
+            found = decode(self.model, batch, search, filters=filters, prefix=prompts, sentences=members)
             for i, hypotheses in zip(members, found, strict=True):
                 results[i] = hypotheses
             done += len(members)

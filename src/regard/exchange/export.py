@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from regard.data.tokenizer import UNKNOWN, Tokenizer
+from regard.data.tokenizer import UNKNOWN, Tokenizer, Tokenizers
 from regard.decode.config import Greedy
 from regard.engine.torch import TorchEngine
 from regard.errors import UserError
@@ -25,7 +25,6 @@ from regard.files import new_folder, write
 from regard.rng import Key
 from regard.shapes import Padded
 from regard.tasks.folder import Loaded
-from regard.tasks.translation import Tokenizers
 
 AT_RANDOM, LONGEST = 8, 48  # texts of words at random that are decoded both ways, and tokens of an output at most
 NEVER = -1e4  # a bias that half precision can hold
@@ -36,12 +35,12 @@ Rows = list[list[int]]
 def export(loaded: Loaded, kind: str, out: Path, texts: Sequence[str] = ()) -> str:
     """Write a model, decode texts (or words at random) both ways, and tell how that went; a failed one is undone."""
     if kind not in FORMATS:
-        raise UserError(f"--to {kind}: there is no such format; choose {', '.join(FORMATS)}")
+        raise UserError(f"--to {kind}: there is no such format; choose native, {', '.join(FORMATS)}")
     if loaded.tokenizers is None:
         raise UserError("this model came without the files of its tokenizer; copy them beside it first")
     new_place(out)
     with new_folder(out) as folder:
-        told = FORMATS[kind](loaded, folder, _rows(loaded, loaded.tokenizers, texts))
+        told = FORMATS[kind](loaded, folder, rows_of(loaded, loaded.tokenizers, texts))
         with_words = _write_words(folder, loaded, loaded.tokenizers)
         return told if with_words else f"{told}; without a tokenizer: use the sentencepiece models that it came with"
 
@@ -130,7 +129,7 @@ def _write_words(folder: Path, loaded: Loaded, tokenizers: Tokenizers) -> bool:
     return True
 
 
-def _rows(loaded: Loaded, tokenizers: Tokenizers, texts: Sequence[str]) -> Rows:
+def rows_of(loaded: Loaded, tokenizers: Tokenizers, texts: Sequence[str]) -> Rows:
     """Texts as the model reads them, or as many of words drawn at random."""
     source, model = tokenizers.source, loaded.model
     if texts:

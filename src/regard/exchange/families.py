@@ -10,8 +10,7 @@ from regard.attention.config import PositionConfig
 from regard.errors import UserError
 from regard.exchange import names
 from regard.exchange.weights import Rule
-from regard.models.build import ModelConfig
-from regard.models.config import BertConfig, GptConfig, TransformerConfig
+from regard.models.config import BertConfig, GptConfig, ModelConfig, TransformerConfig
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
 ACTIVATIONS |= {"silu": "silu", "swish": "silu"}

@@ -16,12 +16,11 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Library
 from torch import Tensor
 
-from regard.data.tokenizer import ForeignTokenizer
+from regard.data.tokenizer import ForeignTokenizer, Tokenizers
 from regard.errors import UserError
 from regard.exchange.weights import said
 from regard.models.build import MODELS
 from regard.models.config import RecurrentConfig
-from regard.tasks.translation import Tokenizers
 
 LETTERS = ("<pad>", "<unk>", "</s>", *"abcdefghijklmnopqrstuvwxyz")
 VOWELS = "AA AE AH AO AW AY EH ER EY IH IY OW OY UH UW"  # each with no stress, the first or the second

@@ -13,6 +13,7 @@ from safetensors.torch import save
 from torch import nn
 
 from regard.attention.encoding import Sinusoid
+from regard.data.tokenizer import Tokenizers
 from regard.errors import UserError
 from regard.exchange.families import FAMILIES, Family
 from regard.exchange.layouts import in_halves
@@ -21,10 +22,9 @@ from regard.exchange.spm import llama_tokenizer, marian_tokenizers
 from regard.exchange.weights import Stored
 from regard.exchange.words import file_bytes, read_tokenizer
 from regard.files import write
-from regard.models.build import MODELS, ModelConfig
-from regard.models.config import BertConfig, GptConfig, Seq2seqConfig
+from regard.models.build import MODELS
+from regard.models.config import BertConfig, GptConfig, ModelConfig, Seq2seqConfig
 from regard.tasks.folder import read_json, shapes_of
-from regard.tasks.translation import Tokenizers
 
 CODE = ("auto_map", "custom_pipelines")  # settings that name code to run
 GENERATION = "generation_config.json"

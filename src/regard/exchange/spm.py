@@ -14,10 +14,9 @@ import numpy as np
 from tokenizers import Regex, models, normalizers
 from tokenizers import Tokenizer as Library
 
-from regard.data.tokenizer import CODE, ForeignTokenizer
+from regard.data.tokenizer import CODE, ForeignTokenizer, Tokenizers
 from regard.errors import UserError
 from regard.exchange.words import SPACE, file_bytes, merges_of
-from regard.tasks.translation import Tokenizers
 
 LARGEST, MOST_FIELDS, LONGEST = 8 << 20, 1 << 19, 512  # bytes of a file, fields of a message, bytes of a piece
 SIZES = {1: 8, 5: 4}  # bytes of values that do not tell theirs

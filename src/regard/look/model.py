@@ -6,19 +6,20 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
-
-from regard.engine.explain import Explanation
 from regard.errors import UserError
 from regard.files import write
 from regard.look.figure import Picture
-from regard.tasks.filler import Filled, Filler
 from regard.tasks.folder import Loaded
 from regard.tasks.ready import Ready
 from regard.tasks.teller import Teller
 from regard.tasks.translator import Translator
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from regard.engine.explain import Explanation
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +89,7 @@ class Model(Translator):
 
     def attend(self, text: str, target: str | None = None) -> Look:
         (told,) = self.explain([text], None if target is None else self.spelled([target]))
-        return _look(self, told)
+        return look(self, told)
 
 
 class TextModel(Teller):
@@ -100,33 +101,21 @@ class TextModel(Teller):
         return said[0] if isinstance(texts, str) else said
 
     def attend(self, text: str, target: str | None = None) -> Look:
-        return _look(self, self.explain(text, target))
-
-
-class BlankModel(Filler):
-    """An encoder: `model("The [MASK] barks")` fills blanks, `model.vectors(texts)` makes vectors."""
-
-    def __call__(self, texts: str | Sequence[str]) -> Filled | list[Filled]:
-        found = self.fill([texts] if isinstance(texts, str) else texts)
-        return found[0] if isinstance(texts, str) else found
-
-    def attend(self, text: str, target: str | None = None) -> Look:
-        if target is not None:
-            raise UserError("this model says nothing of its own, so it goes without --target")
-        return _look(self, self.explain(text))
-
-
-READY: dict[str, type[Ready]] = {"translation": Model, "language": TextModel, "masked": BlankModel}
+        return look(self, self.explain(text, target))
 
 
 def ready(loaded: Loaded, **options: Any) -> Any:
     """The model, to be called."""
-    return READY[loaded.task](loaded, **options)
+    if loaded.task == "masked":
+        from regard.look.blank import BlankModel
+
+        return BlankModel(loaded, **options)
+    return {"translation": Model, "language": TextModel}[loaded.task](loaded, **options)
 
 
-def _look(model: Ready, told: Explanation) -> Look:
+def look(model: Ready, told: Explanation) -> Look:
     source, target = model.tokenizers.source, model.tokenizers.target
-    start = target.pieces([model.model.start])[0]
+    start = target.pieces([model.start])[0]
     words = target.words(told.target), source.words(told.source)
     return Look(told, source.pieces(told.source), target.pieces(told.target), *words, start)
 

@@ -6,15 +6,20 @@ from collections.abc import Callable
 from typing import Any
 
 from regard.models.bert import Bert
-from regard.models.config import BertConfig, GptConfig, RecurrentConfig, RecurrentTextConfig, TransformerConfig
+from regard.models.config import (
+    BertConfig,
+    GptConfig,
+    ModelConfig,
+    RecurrentConfig,
+    RecurrentTextConfig,
+    TransformerConfig,
+)
 from regard.models.gpt import Gpt
 from regard.models.lstm import RecurrentText
 from regard.models.recurrent import Recurrent
 from regard.models.transformer import Transformer
 from regard.nn.initial import initialise
 from regard.rng import Key
-
-ModelConfig = TransformerConfig | RecurrentConfig | GptConfig | BertConfig | RecurrentTextConfig
 
 
 def build(config: ModelConfig, seed: int = 0) -> Any:

@@ -312,6 +312,7 @@ def lstm() -> RecurrentTextConfig:
     return RecurrentTextConfig(embedding=650, width=650, num_layers=2, dropout=0.5)
 
 
+ModelConfig = TransformerConfig | RecurrentConfig | GptConfig | BertConfig | RecurrentTextConfig
 TEXT_PRESETS: dict[str, Callable[[], TextConfig]] = {
     "gpt1": gpt1,
     "gpt2": gpt2,

@@ -102,7 +102,7 @@ def _and_mean(weights: Weights) -> Weights:
 def _by_words(model: Translator, told: Explanation) -> dict[Place, Weights]:
     """Without the end marks and the tag, which are no words."""
     rows, columns = model.tokenizers.target.words(told.target), model.tokenizers.source.words(told.source)
-    first, last = 0 if model.tag is None else 1, -1 if told.target[-1] == model.model.end else None
+    first, last = 0 if model.tag is None else 1, -1 if told.target[-1] == model.end else None
     across = {site: weights for site, weights in told.maps.items() if site.endswith("cross")}
     found: dict[Place, Weights] = {}
     for later in (False, True):

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-import torch
+import numpy as np
 from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
-from torch import Tensor, nn
 
-from regard.data.tokenizer import Tokenizer
+from regard.data.tokenizer import Tokenizer, Tokenizers
 from regard.decode.config import Beam, Greedy, Sample, Search
+from regard.engine.prepare import NATIVE, Array, Prepared, UnfitError, prepare, read_prepared
 from regard.errors import UserError
 from regard.files import write
-from regard.models.build import MODELS, ModelConfig
-from regard.models.config import BertConfig, GptConfig, RecurrentConfig, RecurrentTextConfig, TransformerConfig
-from regard.tasks.translation import Tokenizers
+from regard.models.config import (
+    BertConfig,
+    GptConfig,
+    ModelConfig,
+    RecurrentConfig,
+    RecurrentTextConfig,
+    TransformerConfig,
+)
 
 MODEL, CONFIG = "model.safetensors", "config.json"
 FORMAT, VERSION = "regard", 1
@@ -33,10 +39,10 @@ TASKS: dict[str, tuple[Any, type[Search]]] = {  # the models of each, and how th
 
 @dataclass(frozen=True, eq=False)
 class Loaded:
-    """A model with all it needs, from a folder of ours or from elsewhere."""
+    """A model with all it needs, from a folder of ours or from elsewhere; its weights are read when they are wanted."""
 
     task: str
-    model: Any
+    config: ModelConfig
     tokenizers: Tokenizers | None
     """None where the words did not come with the weights."""
     search: Search
@@ -44,6 +50,15 @@ class Loaded:
     """Tokens of the longest text that it was trained on."""
     name: str
     """Changes whenever the model does."""
+    make: Callable[[], Any]
+    """The model as PyTorch has it."""
+    native: Callable[[], Prepared]
+    """The same as the native engine has it."""
+    folder: Path
+
+    @cached_property
+    def model(self) -> Any:
+        return self.make()
 
 
 def save_tokenizers(folder: Path, tokenizers: Tokenizers) -> None:
@@ -64,26 +79,31 @@ def load_tokenizers(folder: Path) -> Tokenizers:
     )
 
 
-def save_model(
-    folder: Path, model: nn.Module, task: str, search: Search, max_length: int, metrics: dict[str, float]
-) -> None:
+def save_model(folder: Path, model: Any, task: str, search: Search, max_length: int, metrics: dict[str, float]) -> None:
     """Weights and settings; each file is replaced in one instant."""
+    from safetensors.torch import save
+
+    write(folder / MODEL, save({name: p.detach().contiguous() for name, p in model.named_parameters()}))
+    save_settings(folder, model.config, task, search, max_length, metrics)
+
+
+def save_settings(
+    folder: Path, config: ModelConfig, task: str, search: Search, max_length: int, metrics: dict[str, float]
+) -> None:
     described = {
         "format": FORMAT,
         "version": VERSION,
         "task": task,
-        "model": asdict(model.config),  # type: ignore[call-overload]
+        "model": asdict(config),
         "search": asdict(search),
         "max_length": max_length,
         "metrics": metrics,
     }
-    weights = {name: p.detach().contiguous() for name, p in model.named_parameters()}
-    write(folder / MODEL, save(weights))
     write(folder / CONFIG, json.dumps(described, indent=1).encode())
 
 
 def load_folder(folder: Path) -> Loaded:
-    """What `regard train` or `regard import` wrote."""
+    """What `regard train`, `regard import` or `regard export --to native` wrote."""
     described, path = _described(folder), folder / CONFIG
     if described.get("task") not in TASKS:
         raise UserError(f"{path}: is a model for {described.get('task')}; this Regard knows {', '.join(TASKS)}")
@@ -91,10 +111,36 @@ def load_folder(folder: Path) -> Loaded:
     shape = _valid(TASKS[task][0], described, "model", path)
     search: Search = _valid(TASKS[task][1], described, "search", path)
     max_length: int = _valid(int, described, "max_length", path)
-    weights = _weights(folder / MODEL, shape)
-    model = MODELS[type(shape)](shape)
-    model.load_state_dict(weights, strict=False)  # tied tables are stored once
-    return Loaded(task, model, load_tokenizers(folder), search, max_length, stamp(path))
+    if (folder / NATIVE).exists():
+        make, native = partial(_only_native, folder), partial(read_prepared, folder / NATIVE, shape)
+    else:
+        make, native = partial(_model, folder / MODEL, shape), partial(_prepared, folder / MODEL, shape)
+    return Loaded(task, shape, load_tokenizers(folder), search, max_length, stamp(path), make, native, folder)
+
+
+def _model(path: Path, config: ModelConfig) -> Any:
+    from torch import from_numpy
+
+    from regard.models.build import MODELS
+
+    found = _weights(path)
+    _compare(found, shapes_of(config, len(found), path.with_name(CONFIG)), path)
+    model = MODELS[type(config)](config)
+    model.load_state_dict({name: from_numpy(x) for name, x in found.items()}, strict=False)  # tied: stored once
+    return model
+
+
+def _prepared(path: Path, config: ModelConfig) -> Prepared:
+    try:
+        return prepare(config, _weights(path))
+    except UnfitError as error:
+        raise UserError(f"{path}: does not fit {CONFIG}: {error}; copy the folder again, or train again") from error
+
+
+def _only_native(folder: Path) -> Any:
+    raise UserError(
+        f"{folder}: was prepared for the native engine, and has no other weights; use the model it was made of"
+    )
 
 
 def stamp(path: Path) -> str:
@@ -140,30 +186,36 @@ def _valid(schema: Any, described: dict[str, Any], name: str, path: Path) -> Any
 
 def shapes_of(config: ModelConfig, num_stored: int, path: Path) -> dict[str, tuple[int, ...]]:
     """Of each weight, without making any: settings that lie cost neither memory nor time."""
+    from torch import device
+
+    from regard.models.build import MODELS
+
     layers = sum(value for name, value in vars(config).items() if name.endswith("layers"))
     if layers > num_stored:
         raise UserError(f"{path}: {layers:,} layers, and weights of {num_stored:,} names; they do not belong together")
-    with torch.device("meta"):
+    with device("meta"):
         return {name: tuple(p.shape) for name, p in MODELS[type(config)](config).named_parameters()}
 
 
-def _weights(path: Path, config: ModelConfig) -> dict[str, Tensor]:
-    """The tensors of a file, after every name and shape was compared."""
+def _compare(found: Mapping[str, Array], wanted: Mapping[str, tuple[int, ...]], path: Path) -> None:
+    stored = {name: x.shape for name, x in found.items()}
+    problems = [
+        f"{name} is {stored.get(name, 'missing')}, where {wanted.get(name, 'nothing')} is expected"
+        for name in sorted(wanted.keys() | stored.keys())
+        if stored.get(name) != wanted.get(name)
+    ]
+    if problems:
+        raise UserError(f"{path}: does not fit {CONFIG}: " + "; ".join(problems[:20]))
+
+
+def _weights(path: Path) -> dict[str, Array]:
+    """The tensors of a file."""
     try:
-        with safe_open(path, "pt") as file:
-            stored = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-            wanted = shapes_of(config, len(stored), path.with_name(CONFIG))
-            problems = [
-                f"{name} is {stored.get(name, 'missing')}, where {wanted.get(name, 'nothing')} is expected"
-                for name in sorted(wanted.keys() | stored.keys())
-                if stored.get(name) != wanted.get(name)
-            ]
-            if problems:
-                raise UserError(f"{path}: does not fit {CONFIG}: " + "; ".join(problems[:20]))
-            tensors = {name: file.get_tensor(name) for name in wanted}
-    except (OSError, SafetensorError) as error:
+        with safe_open(path, "np") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError, TypeError) as error:
         raise UserError(f"{path}: cannot be read ({error}); copy the folder again, or train again") from error
     for name, tensor in tensors.items():
-        if not torch.isfinite(tensor).all():
+        if not np.isfinite(tensor).all():
             raise UserError(f"{path}: {name} holds numbers that are not finite; the file is damaged")
     return tensors

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from regard.attention.site import Site
 from regard.data.tokenizer import Tokenizer
-from regard.engine.torch import Engine
+from regard.engine.engine import Engine
 from regard.models.lstm import RecurrentText
 from regard.nn.loss import cross_entropy
 from regard.rng import Key

@@ -12,12 +12,12 @@ from zlib import crc32
 from regard.data.config import DataConfig, PairsConfig
 from regard.data.store import Store, build
 from regard.data.text import Pair, count_lines, pairs
-from regard.data.tokenizer import Tokenizer
+from regard.data.tokenizer import Tokenizer, Tokenizers
 from regard.errors import UserError
 from regard.files import write
 from regard.progress import Progress
 from regard.tasks.folder import load_tokenizers, save_tokenizers
-from regard.tasks.translation import Held, Tokenizers
+from regard.tasks.translation import Held
 
 CHUNK = 4096  # pairs encoded at once
 WHILE = 100_000  # pairs

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
-
-from regard.data.tokenizer import Tokenizer
+from regard.data.tokenizer import Tokenizer, Tokenizers
 from regard.decode.config import Search
+from regard.engine.engine import Engine, EngineName, choose
+from regard.engine.shortlist import Shortlist
 from regard.errors import UserError
+from regard.models.config import Seq2seqConfig
 from regard.shapes import Padded
 from regard.tasks.folder import Loaded
-from regard.tasks.translation import Tokenizers
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 TOGETHER = 4096  # tokens of a batch
 Rows = Sequence[Sequence[int]]
@@ -21,9 +25,40 @@ Rows = Sequence[Sequence[int]]
 class Ready:
     """A model, its words and its search."""
 
-    def __init__(self, loaded: Loaded, *, search: Search | None = None, batch_size: int | None = None) -> None:
-        self.model, self.max_length, self.name = loaded.model, loaded.max_length, loaded.name
+    def __init__(
+        self,
+        loaded: Loaded,
+        *,
+        search: Search | None = None,
+        batch_size: int | None = None,
+        engine: EngineName = "auto",
+        threads: int | None = None,
+        shortlist: bool = False,
+    ) -> None:
+        self.loaded, self.max_length, self.name = loaded, loaded.max_length, loaded.name
         self.search, self.batch_size, self._tokenizers = search or loaded.search, batch_size, loaded.tokenizers
+        self.shortlist = shortlist
+        self.start, self.end = loaded.config.start, loaded.config.end
+        self._engine: dict[str, Any] = {"name": engine, "threads": threads, "batch_size": batch_size}
+        if shortlist:
+            if not isinstance(loaded.config, Seq2seqConfig):
+                raise UserError("--shortlist is for translators, whose sources tell what words may come; drop it")
+            sizes = loaded.config.source_vocabulary, loaded.config.target_vocabulary
+            self._engine["shortlist"] = Shortlist.load(loaded.folder, *sizes)
+
+    @cached_property
+    def model(self) -> Any:
+        """As PyTorch has it."""
+        if self._engine["threads"] is not None:
+            import torch
+
+            torch.set_num_threads(self._engine["threads"])
+        return self.loaded.model
+
+    @cached_property
+    def engine(self) -> Engine:
+        loaded = self.loaded
+        return choose(config=loaded.config, model=lambda: self.model, native=loaded.native, **self._engine)
 
     @property
     def tokenizers(self) -> Tokenizers:

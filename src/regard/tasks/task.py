@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from torch import Tensor, nn
 
-from regard.engine.torch import Engine
+from regard.engine.engine import Engine
 from regard.rng import Key
 
 Direction = Literal["higher", "lower"]

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from regard.decode.filters import Filter, Listen, StopAt
-from regard.decode.job import Hypothesis
-from regard.engine.explain import Explanation, explain_text
-from regard.engine.torch import TorchEngine
-from regard.tasks.language import nats
+from regard.decode.config import Hypothesis
+from regard.errors import UserError
+from regard.models.config import GptConfig
 from regard.tasks.ready import Ready, as_given, ids_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from regard.engine.explain import Explanation
 
 HALF_CHARACTER = "\ufffd"
 
@@ -24,10 +25,10 @@ class Teller(Ready):
 
     def prompts(self, texts: Sequence[str]) -> list[list[int]]:
         """As the model reads them; of one that is longer than what it learned from, or leaves no room, the end."""
-        found = [self.tokenizer.prompt(ids, self.model.start) for ids in self._ids(texts)]
-        longest, room = self.model.longest, self.max_length
-        if self.model.watched is None:  # recurrent: it reads on and on
+        found = [self.tokenizer.prompt(ids, self.start) for ids in self._ids(texts)]
+        if not isinstance(self.loaded.config, GptConfig):  # recurrent: it reads on and on
             return found
+        longest, room = self.loaded.config.position.max_length, self.max_length
         if longest is not None:
             room = max(1, longest - min(self.search.max_length, longest // 2))
         return [ids[-room:] for ids in found]
@@ -41,33 +42,45 @@ class Teller(Ready):
         heard: Callable[[str], None] | None = None,
     ) -> list[list[Hypothesis]]:
         """For each prompt what follows it, best first; `heard` is told what follows a single one while it grows."""
-        filters: list[Filter] = [StopAt(stop, self.spell, self.model.end)] if stop else []
-        if heard is not None:
-            filters.append(Listen(lambda ids: heard(before(self.spell(ids), stop))))
-        engine = TorchEngine(self.model, batch_size=self.batch_size, filters=filters)
-        return engine.decode(self.prompts(texts), self.search, tick=tick)
+        if not all(stop):
+            raise UserError("an empty string stops every output at once; give some text")
+        reach = max((len(text.encode()) for text in stop), default=0)  # a token spells a byte at least
+
+        def listen(ids: list[int]) -> bool:
+            if heard is not None:
+                heard(before(self.spell(ids), stop))
+            return any(text in self.spell(ids[-reach:]) for text in stop)
+
+        listens = listen if stop or heard else None
+        return self.engine.decode(self.prompts(texts), self.search, tick=tick, heard=listens)
 
     def text(self, hypothesis: Hypothesis, stop: Sequence[str] = ()) -> str:
         """What follows the prompt, up to a string that stops it."""
         return before(self.spell(hypothesis.tokens), stop)
 
     def spell(self, ids: Sequence[int]) -> str:
-        return self.tokenizer.decode([i for i in ids if i != self.model.end], spaced=False)
+        return self.tokenizer.decode([i for i in ids if i != self.end], spaced=False)
 
-    @torch.no_grad()
     def logits(self, ids: Any) -> Tensor:
         """Of the word after each of ids: (B, T, V), or (T, V) of one row."""
-        rows, alone = ids_of(ids, self.model.config.vocabulary)
-        return as_given(self.model(rows.tokens), alone)
+        import torch
 
-    @torch.no_grad()
+        rows, alone = ids_of(ids, self.model.config.vocabulary)
+        with torch.no_grad():
+            return as_given(self.model(rows.tokens), alone)
+
     def score(self, texts: Sequence[str]) -> list[tuple[float, int]]:
         """The log-probability of each text, and of how many tokens; each is told from all before it that fit."""
+        import torch
+
+        from regard.tasks.language import nats
+
         found = [(0.0, 0)] * len(texts)
-        rows = [[self.model.start, *ids] for ids in self._ids(texts)]
+        rows = [[self.start, *ids] for ids in self._ids(texts)]
         filled = [i for i, row in enumerate(rows) if 1 < len(row) <= self.max_length]
         for members, batch in self.batches([rows[i] for i in filled]):
-            lost = self.model(batch.tokens[:, :-1]).log_softmax(-1).gather(2, batch.tokens[:, 1:, None])[..., 0]
+            with torch.no_grad():
+                lost = self.model(batch.tokens[:, :-1]).log_softmax(-1).gather(2, batch.tokens[:, 1:, None])[..., 0]
             real = torch.arange(lost.shape[1])[None] < batch.lengths[:, None] - 1
             for i, total in zip(members, (lost.double() * real).sum(1).tolist(), strict=True):
                 found[filled[i]] = (total, len(rows[filled[i]]) - 1)
@@ -78,10 +91,12 @@ class Teller(Ready):
 
     def explain(self, text: str, target: str | None = None) -> Explanation:
         """What it looked at while it read the text and went on, by itself or with the target."""
+        from regard.engine.explain import explain_text
+
         (prompt,) = self.prompts([text])
         said = self.tell([text])[0][0].tokens if target is None else self._ids([target])[0]
         if len(prompt) == 1 and not said:
-            said = [self.model.end]
+            said = [self.end]
         return explain_text(self.model, [*prompt, *said])
 
     def _ids(self, texts: Sequence[str]) -> list[list[int]]:

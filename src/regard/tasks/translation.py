@@ -15,9 +15,9 @@ from torch import nn
 from regard.attention.site import Site
 from regard.data.batches import plan, waste
 from regard.data.store import Store
-from regard.data.tokenizer import END, PADDING, START, Tokenizer
+from regard.data.tokenizer import END, PADDING, START, Tokenizers
 from regard.decode.config import Search
-from regard.engine.torch import Engine
+from regard.engine.engine import Engine
 from regard.errors import UserError
 from regard.metrics.text import METRICS
 from regard.nn.loss import cross_entropy, lost
@@ -27,24 +27,6 @@ from regard.tasks.task import Direction, Loss, Shape
 
 Names = NDArray[np.int64]
 REHEARSED = 200  # sentences by which an evaluation is timed
-
-
-@dataclass(frozen=True, eq=False)
-class Tokenizers:
-    """Of the source and of the target; often the same."""
-
-    source: Tokenizer
-    target: Tokenizer
-
-    @property
-    def sizes(self) -> tuple[int, int]:
-        """Words of each."""
-        return self.source.vocabulary, self.target.vocabulary
-
-    def read(self, texts: Sequence[str], tag: str | None = None) -> list[list[int]]:
-        """Sources as a model reads them: the direction's tag if there is one, the words, the end mark."""
-        first = [] if tag is None else [self.source.tag_id(tag)]
-        return [self.source.framed([*first, *ids]) for ids in self.source.encode(texts)]
 
 
 @dataclass(frozen=True, eq=False)

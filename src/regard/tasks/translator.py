@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from regard.decode.config import Search
-from regard.decode.job import Hypothesis
-from regard.engine.explain import Explanation, explain
-from regard.engine.torch import TorchEngine
+from regard.decode.config import Hypothesis
 from regard.errors import UserError
 from regard.shapes import Padded
 from regard.tasks.folder import Loaded
 from regard.tasks.ready import Ready, as_given, ids_of
-from regard.tasks.translation import log_probs
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from regard.engine.explain import Explanation
 
 
 class Translator(Ready):
     """Texts in, hypotheses out; blank in, blank out."""
 
-    def __init__(
-        self, loaded: Loaded, *, search: Search | None = None, batch_size: int | None = None, tag: str | None = None
-    ) -> None:
-        super().__init__(loaded, search=search, batch_size=batch_size)
-        self.engine, self.tag = TorchEngine(self.model, batch_size=batch_size), tag
+    def __init__(self, loaded: Loaded, *, tag: str | None = None, **options: Any) -> None:
+        super().__init__(loaded, **options)
+        self.tag = tag
 
     def translate(self, texts: Sequence[str], tick: Callable[[int], None] | None = None) -> list[list[Hypothesis]]:
         """For each text its hypotheses, best first; none for a blank one."""
@@ -39,17 +36,21 @@ class Translator(Ready):
             results[i] = hypotheses
         return results
 
-    @torch.no_grad()
     def logits(self, source_ids: Any, target_ids: Any) -> Tensor:
         """Of the word after each of target_ids, which begin with the start token: (B, T, V), or (T, V) of one row."""
         sources, _ = ids_of(source_ids, self.model.config.source_vocabulary)
         targets, alone = ids_of(target_ids, self.model.config.target_vocabulary)
         if len(sources) != len(targets):
             raise UserError(f"{len(sources)} rows of source ids and {len(targets)} of target ids; give as many")
-        return as_given(self.model(sources, targets.tokens), alone)
+        from torch import no_grad
+
+        with no_grad():
+            return as_given(self.model(sources, targets.tokens), alone)
 
     def score(self, texts: Sequence[str], targets: Sequence[str]) -> tuple[NDArray[np.float64], int]:
         """The log-probability of each target with its end mark, given its text, and how many tokens that were."""
+        from regard.tasks.translation import log_probs
+
         said = self.tokenizer.encode(targets)
         found = log_probs(self.model, self.tokenizers.read(texts, self.tag), said)
         return found, sum(len(ids) + 1 for ids in said)
@@ -70,10 +71,12 @@ class Translator(Ready):
 
     def spelled(self, targets: Sequence[str]) -> list[list[int]]:
         """Targets as outputs: tokens and the end mark."""
-        return [[*ids, self.model.end] for ids in self.tokenizer.encode(targets)]
+        return [[*ids, self.end] for ids in self.tokenizer.encode(targets)]
 
     def explain(self, texts: Sequence[str], outputs: Sequence[Sequence[int]] | None = None) -> list[Explanation]:
         """What the model looked at while it translated each text, or would have for outputs given."""
+        from regard.engine.explain import explain
+
         if not all(text.strip() for text in texts):
             raise UserError("nothing to look at: the text is blank; give a sentence")
         sources = self.tokenizers.read(texts, self.tag)

@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -19,9 +19,8 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 
-from regard.decode.config import Search
-from regard.decode.job import Hypothesis
-from regard.engine.torch import Engine
+from regard.decode.config import Hypothesis, Search
+from regard.engine.engine import Engine
 from regard.rng import Key
 
 PATIENCE = timedelta(hours=6)  # the others wait while one evaluates; the death of one they notice at once
@@ -118,12 +117,10 @@ class SharedEngine:
 
     def __init__(self, engine: Engine, world: World) -> None:
         self.engine, self.world = engine, world
-        self.refuses = engine.refuses
+        self.about, self.refuses = engine.about, engine.refuses
 
-    def decode(
-        self, sources: Sequence[Sequence[int]], search: Search, *, tick: Callable[[int], None] | None = None
-    ) -> list[list[Hypothesis]]:
-        mine = [hypotheses[0] for hypotheses in self.engine.decode(self.world.share(sources), search, tick=tick)]
+    def decode(self, sources: Sequence[Sequence[int]], search: Search, **how: Any) -> list[list[Hypothesis]]:
+        mine = [hypotheses[0] for hypotheses in self.engine.decode(self.world.share(sources), search, **how)]
         longest = self.world.largest(max((len(h.tokens) for h in mine), default=0))
         told = torch.full((len(mine), longest + 3), -1.0, dtype=torch.float64)
         for row, h in zip(told, mine, strict=True):

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from regard.engine.torch import Engine
+from regard.engine.engine import Engine
 from regard.errors import UserError
 from regard.files import append
 from regard.progress import Progress

@@ -1,0 +1,90 @@
+"""The native engine's library, compiled on first use into a private cache."""
+
+from __future__ import annotations
+
+import ctypes as c
+import os
+import platform
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+
+from regard.errors import UserError
+
+SOURCES = Path(__file__).with_name("native")
+FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-pthread", "-Wno-psabi", "-Wno-ignored-attributes")
+SECONDS = 300
+
+
+class NoLibraryError(UserError):
+    """There is none, and it cannot be made."""
+
+
+def compiler() -> str | None:
+    """The C++ compiler of this machine, or None."""
+    return next(
+        (found for name in (os.environ.get("CXX"), "c++", "g++", "clang++") if name and (found := shutil.which(name))),
+        None,
+    )
+
+
+@cache
+def library() -> c.CDLL:
+    """Compiled if need be; a library is never loaded from anywhere but the user's own cache."""
+    path = _built()
+    try:
+        found = c.CDLL(str(path))
+    except OSError as error:
+        raise NoLibraryError(f"{path}: cannot be loaded ({error}); remove it, and it is compiled again") from error
+    found.regard_size.restype = c.c_int64
+    found.regard_close.argtypes = [c.c_void_p]
+    found.regard_decode.argtypes = [c.c_void_p, c.c_void_p, c.c_int32, c.c_char_p, c.c_int64]
+    return found
+
+
+def _built() -> Path:
+    texts = [path.read_bytes() for path in sorted(SOURCES.iterdir()) if path.suffix in (".cpp", ".hpp")]
+    extra = tuple(os.environ.get("REGARD_NATIVE_FLAGS", "").split())
+    named = blake2b(repr((texts, FLAGS, extra, platform.machine(), sys.platform)).encode(), digest_size=8).hexdigest()
+    folder = _private()
+    path = folder / f"native-{named}.so"
+    if path.exists():
+        return path
+    using = compiler()
+    if using is None:
+        raise NoLibraryError(
+            "the native engine needs a C++ compiler, once; install g++, or use --engine torch"
+        )
+    print("compiling the native engine (once, some seconds)", file=sys.stderr, flush=True)
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        made = Path(place) / "native.so"
+        command = [using, *FLAGS, *extra, "-o", str(made), str(SOURCES / "native.cpp")]
+        try:
+            subprocess.run(command, check=True, capture_output=True, text=True, timeout=SECONDS)
+        except subprocess.CalledProcessError as error:
+            raise NoLibraryError(
+                f"{using} cannot compile the native engine: {error.stderr[-500:]}; use --engine torch"
+            ) from error
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise NoLibraryError(f"{using} cannot compile the native engine ({error}); use --engine torch") from error
+        made.replace(path)
+    return path
+
+
+def _private() -> Path:
+    """A folder that no one else can write to."""
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = base / "regard"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        found = folder.stat()
+    except OSError as error:
+        raise NoLibraryError(f"{folder}: cannot be made ({error}); set XDG_CACHE_HOME to a folder of yours") from error
+    if found.st_uid != os.getuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise NoLibraryError(f"{folder}: others can write to it, so no library is loaded from there; chmod 700 it")
+    return folder

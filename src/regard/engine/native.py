@@ -1,0 +1,244 @@
+"""The native engine: a small C++ one that searches by itself, and equals the torch engine."""
+
+from __future__ import annotations
+
+import ctypes as c
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from regard.decode.config import Beam, Hypothesis, Sample, Search
+from regard.engine.build import library
+from regard.engine.engine import Heard, Tick
+from regard.engine.prepare import Array, Prepared, Settings, rotations, sinusoids
+from regard.engine.shortlist import Shortlist
+from regard.errors import UserError
+from regard.rng import Key
+
+LEVELS = ("portable", "AVX2", "AVX-512")
+TOGETHER = 32  # sentences that a thread steps at once: more leave the second cache
+ROWS = 512  # positions that are made at first
+SIZES = {"source_places": "source_rows", "target_places": "target_rows", "turns": "turn_rows"}
+SIZES |= {"tokens": "token_room", "scores": "output_room", "norms": "norm_room"}  # how long what is passed is
+CHeard = c.CFUNCTYPE(c.c_int32, c.c_int64, c.POINTER(c.c_int32), c.c_int64)
+CTold = c.CFUNCTYPE(None, c.c_int64)
+
+
+class CSettings(c.Structure):
+    _fields_ = [(f.name, c.c_int64 if f.type == "int" else c.c_double) for f in fields(Settings)]
+
+
+class CTensor(c.Structure):
+    _fields_ = [("data", c.c_void_p), ("rows", c.c_int64), ("columns", c.c_int64), ("bytes", c.c_int64)]
+
+
+class CJob(c.Structure):
+    """native/worker.hpp has the same fields, in this order."""
+
+    _fields_ = [
+        ("sentences", c.c_int64),
+        *((name, c.c_void_p) for name in ("source", "prompt", "forced", "shortlist")),
+        *((name, c.c_void_p) for name in ("source_ends", "prompt_ends", "forced_ends", "shortlist_ends")),
+        ("limits", c.c_void_p),
+        *((name, c.c_int64) for name in ("beam", "num_best", "ahead", "threads", "batch")),
+        ("norms", c.c_void_p),
+        ("temperature", c.c_double),
+        ("top_p", c.c_double),
+        ("top_k", c.c_int64),
+        ("seed", c.c_uint64),
+        *((name, c.c_void_p) for name in ("never", "source_places", "target_places", "turns")),
+        *((name, c.c_int64) for name in ("source_rows", "target_rows", "turn_rows", "longest")),
+        ("heard", CHeard),
+        ("told", CTold),
+        *((name, c.c_void_p) for name in ("cancelled", "tokens", "lengths", "log_probs", "scores")),
+        *((name, c.c_int64) for name in ("token_room", "output_room", "norm_room")),
+    ]
+
+
+class NativeEngine:
+    """Sentences are divided among threads; what a sentence becomes depends on nothing beside it."""
+
+    def __init__(
+        self,
+        model: Prepared,
+        *,
+        threads: int = 1,
+        batch_size: int | None = None,
+        shortlist: Shortlist | None = None,
+        level: int | None = None,
+    ) -> None:
+        self.model, self.threads, self.batch_size, self.shortlist = model, threads, batch_size, shortlist
+        self.library = library()
+        self.level = self.library.regard_level() if level is None else level
+        self.made: Array | None = None
+        arrays = [np.ascontiguousarray(array) for array in model.arrays]
+        tensors = (CTensor * len(arrays))(*(CTensor(a.ctypes.data, *a.shape, a.itemsize) for a in arrays))
+        self.arrays, self.handle = arrays, c.c_void_p()
+        settings = CSettings(**vars(model.settings))
+        self._call(self.library.regard_open, c.byref(settings), tensors, len(arrays), c.byref(self.handle))
+
+    def __del__(self) -> None:
+        if getattr(self, "handle", None):
+            self.library.regard_close(self.handle)
+
+    @property
+    def about(self) -> str:
+        small = "int8" if self.model.settings.bytes == 1 else "float32"
+        short = ", shortlist" if self.shortlist else ""
+        return f"native, {small}{short}, {LEVELS[self.level]}, {self.threads} thread{'s'[: self.threads > 1]}"
+
+    def refuses(self, search: Search) -> str | None:
+        return None
+
+    def decode(
+        self,
+        sources: Sequence[Sequence[int]],
+        search: Search,
+        *,
+        tick: Tick | None = None,
+        heard: Heard | None = None,
+        prefixes: Sequence[Sequence[int]] | None = None,
+    ) -> list[list[Hypothesis]]:
+        if not sources:
+            return []
+        translates = self.model.settings.encoder_layers > 0
+        prompts = [[self.model.start]] * len(sources) if translates else sources
+        limits = self._limits(sources, prompts, search)
+        longest, count = int(limits.max()), len(sources)
+        beam, best = (search.size, search.num_best) if isinstance(search, Beam) else (1, 1)
+        out = Outputs(limits, best)
+        given: dict[str, Array] = {
+            **_ragged("prompt", prompts),
+            **(_ragged("source", sources) if translates else {}),
+            **vars(out),
+            **self._places(max(map(len, sources)), int((limits + [len(prompt) - 1 for prompt in prompts]).max())),
+            "norms": _norms(Search(length_penalty=search.length_penalty, length_rule=search.length_rule), longest),
+        }
+        if prefixes is not None:
+            given |= _ragged("forced", prefixes)
+        if self.shortlist is not None:
+            forced = prefixes or [[]] * count
+            pairs = zip(sources, forced, strict=True)
+            given |= _ragged("shortlist", [np.union1d(self.shortlist.of(source), prefix) for source, prefix in pairs])
+        if search.never:
+            given["never"] = np.isin(np.arange(self.model.settings.target_words), search.never).astype(np.uint8)
+        how: dict[str, Any] = {}
+        if isinstance(search, Sample):
+            how |= {"temperature": search.temperature, "top_p": search.top_p, "top_k": search.top_k or 0}
+            how["seed"] = Key(search.seed, ("sample",)).word()
+        batch = self.batch_size or min(TOGETHER, -(-count // self.threads))
+        ahead = min(search.ahead, longest) if isinstance(search, Beam) else 0
+        how |= {"sentences": count, "beam": beam, "num_best": best, "ahead": ahead, "longest": longest}
+        how |= {size: len(given[name]) for name, size in SIZES.items() if name in given}
+        how |= {name: array.ctypes.data for name, array in given.items()}
+        with Callbacks(tick, heard) as callbacks:
+            job = CJob(threads=self.threads, batch=batch, **callbacks.given, **how)
+            self._call(self.library.regard_decode, self.handle, c.byref(job), self.level)
+        return out.hypotheses()
+
+    def _limits(self, sources: Sequence[Sequence[int]], prompts: Sequence[Sequence[int]], search: Search) -> Array:
+        """As decode/job.py has them."""
+        limits = np.full(len(sources), search.max_length, np.int64)
+        if "target" in self.model.places:
+            read = np.array([len(prompt) for prompt in prompts])
+            limits = np.maximum(np.minimum(limits, len(self.model.places["target"]) + 1 - read), 1)
+        if search.max_ratio is None:
+            return limits
+        lengths = np.array([len(source) for source in sources], np.float64)
+        return np.minimum((lengths * search.max_ratio + 10).astype(np.int64), limits)
+
+    def _places(self, source: int, target: int) -> dict[str, Array]:
+        """Vectors of positions for texts of so many tokens."""
+        position, settings = self.model.position, self.model.settings
+        if position.kind == "learned":
+            return {f"{side}_places": table for side, table in self.model.places.items()}
+        if position.kind not in ("sinusoid", "rotary"):
+            return {}
+        if self.made is None or len(self.made) < max(source, target):
+            rows = max(ROWS, 1 << max(source, target).bit_length())
+            if position.kind == "sinusoid":
+                self.made = sinusoids(rows, settings.width, position.layout, position.base)
+            else:
+                self.made = rotations(rows, settings.head, position.base)
+        names = ("source_places", "target_places") if position.kind == "sinusoid" else ("turns",)
+        return dict.fromkeys(names, self.made)
+
+    def _call(self, function: Any, *given: Any) -> None:
+        error = c.create_string_buffer(256)
+        if function(*given, error, len(error)):
+            raise UserError(f"the native engine: {error.value.decode()}")
+
+
+class Callbacks:
+    """What the engine calls back; an exception there, or Ctrl-C, ends the work and is raised after it."""
+
+    def __init__(self, tick: Tick | None, heard: Heard | None) -> None:
+        self.failed: list[BaseException] = []
+        self.cancelled, self.done = c.c_int32(0), 0
+        self.given: dict[str, Any] = {"cancelled": c.addressof(self.cancelled)}
+
+        def told(sentence: int) -> None:
+            self.done += 1
+            if tick is not None:
+                tick(self.done)
+
+        self.given["told"] = CTold(self._kept(told))
+        if heard is not None:
+            self.given["heard"] = CHeard(self._kept(lambda sentence, tokens, length: heard(tokens[:length])))
+
+    def _kept(self, function: Callable[..., Any]) -> Callable[..., int]:
+        def call(*given: Any) -> int:
+            try:
+                return int(function(*given) or 0)
+            except BaseException as error:
+                self.failed.append(error)
+                self.cancelled.value = 1
+                return 1
+
+        return call
+
+    def __enter__(self) -> Callbacks:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.failed:
+            raise self.failed[0]
+
+
+class Outputs:
+    """What comes back: for each sentence `best` rows of its limit."""
+
+    def __init__(self, limits: Array, best: int) -> None:
+        size = len(limits) * best
+        self.limits, self.lengths, self.tokens = (
+            limits,
+            np.zeros(size, np.int64),
+            np.empty(int(limits.sum()) * best, np.int32),
+        )
+        self.log_probs, self.scores = np.empty(size), np.empty(size)
+
+    def hypotheses(self) -> list[list[Hypothesis]]:
+        best = len(self.lengths) // len(self.limits)
+        ends = np.cumsum(np.repeat(self.limits, best))
+        starts = ends - np.repeat(self.limits, best)
+        rows = zip(starts.tolist(), self.lengths.tolist(), self.log_probs.tolist(), self.scores.tolist(), strict=True)
+        found = [
+            Hypothesis(self.tokens[start : start + length].tolist(), log_prob, score) if length else None
+            for start, length, log_prob, score in rows
+        ]
+        return [[h for h in found[i : i + best] if h is not None] for i in range(0, len(found), best)]
+
+
+@lru_cache(maxsize=32)
+def _norms(search: Search, longest: int) -> Array:
+    """What log-probabilities are divided by, for each length."""
+    return np.array([1.0, *(search.normaliser(n) for n in range(1, longest + 1))])
+
+
+def _ragged(name: str, rows: Sequence[Sequence[int] | Array]) -> dict[str, Array]:
+    """Tokens of all, one after the other, and where each ends."""
+    flat = np.concatenate([np.asarray(row, np.int32) for row in rows])
+    return {name: flat, f"{name}_ends": np.cumsum([len(row) for row in rows], dtype=np.int64)}

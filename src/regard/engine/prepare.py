@@ -1,0 +1,334 @@
+"""Weights as the native engine holds them: in panels of 16 columns, in float32 or in bytes, without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from regard.attention.config import AttentionConfig, PositionConfig
+from regard.errors import UserError
+from regard.files import write
+from regard.models.config import GptConfig, ModelConfig, TransformerConfig
+
+Array = NDArray[Any]
+NATIVE = "native.safetensors"
+ACTIVATIONS = {"relu": 0, "gelu": 1, "gelu_tanh": 2, "silu": 3}
+GATED = {"reglu": "relu", "geglu": "gelu", "swiglu": "silu"}
+PLACEMENTS = {"pre": 0, "post": 1, "none": 2}
+POSITIONS = ("none", "sinusoid", "learned", "rotary", "alibi")
+ORDER = "order"  # of the tensors of a file, by their numbers
+NativeConfig = TransformerConfig | GptConfig
+
+
+class UnfitError(Exception):
+    """Weights that do not belong to the settings."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What the engine is told of a model; native/model.hpp has the same fields, in this order."""
+
+    width: int
+    hidden: int
+    heads: int
+    groups: int
+    head: int
+    encoder_layers: int
+    decoder_layers: int
+    source_words: int
+    target_words: int
+    end: int
+    activation: int
+    gated: int
+    rms: int
+    placement: int
+    embedding_norm: int
+    rotary: int
+    context: int
+    bytes: int
+    eps: float
+    scale: float
+    source_scale: float
+    target_scale: float
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A model for the native engine: arrays in the order in which it takes them, and learned positions of each side."""
+
+    settings: Settings
+    start: int
+    position: PositionConfig
+    arrays: list[Array] = field(repr=False)
+    places: dict[str, Array] = field(default_factory=dict, repr=False)
+
+
+def refusal(config: ModelConfig) -> str | None:
+    """Why the native engine cannot have a model, or None."""
+    if not isinstance(config, TransformerConfig | GptConfig):
+        return f"kind: {config.kind}, only transformer and gpt"
+    position = config.position
+    known = {
+        f"score: {config.score}, only scaled_dot and dot": config.score in ("scaled_dot", "dot"),
+        f"position.kind: {position.kind}, only {', '.join(POSITIONS)}": position.kind in POSITIONS,
+        f"position.place: {position.place}, only embedding": position.place == "embedding",
+    }
+    return next((reason for reason, fits in known.items() if not fits), None)
+
+
+def prepare(config: ModelConfig, weights: Mapping[str, Array], *, small: bool = False) -> Prepared:
+    """From weights as they are stored; `small` makes bytes of them."""
+    config = _checked(config)
+    preparation = Preparation(config, weights, small)
+    slopes = _slopes(config.num_heads) if config.position.kind == "alibi" else np.zeros(config.num_heads)
+    arrays = [_row(slopes), *preparation.all()]
+    return Prepared(_settings(config, small), config.start, config.position, arrays, preparation.places())
+
+
+def weights_of(model: Any) -> dict[str, Array]:
+    """Of a model that PyTorch holds."""
+    return {name: p.detach().float().numpy() for name, p in model.named_parameters()}
+
+
+def write_prepared(path: Path, prepared: Prepared) -> None:
+    """Tables that are one are stored once."""
+    numbers = {id(array): number for number, array in reversed(list(enumerate(prepared.arrays)))}
+    arrays = {str(number): prepared.arrays[number] for number in numbers.values()}
+    order = " ".join(str(numbers[id(array)]) for array in prepared.arrays)
+    write(path, save(arrays | prepared.places, {ORDER: order}))
+
+
+def read_prepared(path: Path, config: ModelConfig) -> Prepared:
+    config = _checked(config)
+    try:
+        with safe_open(path, "np") as file:
+            order = ((file.metadata() or {}).get(ORDER) or "").split()
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        found = [arrays[number] for number in order]
+    except (OSError, SafetensorError, TypeError, KeyError) as error:
+        raise UserError(f"{path}: cannot be read ({error}); export the model again") from error
+    for name, array in arrays.items():
+        if array.ndim != 2 or array.dtype not in (np.float32, np.int8) or np.isnan(array).any():
+            raise UserError(f"{path}: {name} is no matrix of numbers; export the model again")
+    places = {side: arrays[side] for side in ("source", "target") if side in arrays}
+    if any(places.shape[1] != _up(config.width) or places.dtype != np.float32 for places in places.values()):
+        raise UserError(f"{path}: positions do not fit the model; export it again")
+    small = any(array.dtype == np.int8 for array in found)
+    return Prepared(_settings(config, small), config.start, config.position, found, places)
+
+
+def _checked(config: ModelConfig) -> NativeConfig:
+    if reason := refusal(config):
+        raise UserError(f"the native engine cannot have model.{reason}; use --engine torch")
+    assert isinstance(config, TransformerConfig | GptConfig)
+    return config
+
+
+def _settings(config: NativeConfig, small: bool) -> Settings:
+    attention = config.attention
+    root = config.width**0.5 if isinstance(config, TransformerConfig) and config.scaled_embedding else 1.0
+    return Settings(
+        width=config.width,
+        hidden=config.hidden,
+        heads=config.num_heads,
+        groups=attention.groups,
+        head=attention.head_width,
+        encoder_layers=config.encoder_layers if isinstance(config, TransformerConfig) else 0,
+        decoder_layers=config.decoder_layers if isinstance(config, TransformerConfig) else config.num_layers,
+        source_words=config.source_vocabulary if isinstance(config, TransformerConfig) else 0,
+        target_words=config.target_vocabulary if isinstance(config, TransformerConfig) else config.vocabulary,
+        end=config.end,
+        activation=ACTIVATIONS[GATED.get(config.activation, config.activation)],
+        gated=int(config.activation in GATED),
+        rms=int(config.norm == "rms"),
+        placement=PLACEMENTS[config.placement],
+        embedding_norm=int(isinstance(config, TransformerConfig) and config.embedding_norm),
+        rotary=int(config.position.kind == "rotary"),
+        context=(config.context or 0) if isinstance(config, GptConfig) else 0,
+        bytes=1 if small else 4,
+        eps=config.norm_eps,
+        scale=attention.head_width**-0.5 if config.score == "scaled_dot" else 1.0,
+        source_scale=root,
+        target_scale=root,
+    )
+
+
+class Preparation:
+    """Takes weights by name, in the order of native/model.hpp."""
+
+    def __init__(self, config: NativeConfig, weights: Mapping[str, Array], small: bool) -> None:
+        self.config, self.weights, self.small = config, weights, small
+        self.attention: AttentionConfig = config.attention
+        self.width = _up(config.width)
+        self.tables: dict[str, list[Array]] = {}
+
+    def places(self) -> dict[str, Array]:
+        """Learned positions of each side."""
+        longest = self.config.position.max_length
+        if longest is None:
+            return {}
+        two = isinstance(self.config, TransformerConfig)
+        sides = {"source": "source_embedding", "target": "target_embedding"} if two else {"target": "embedding"}
+        name = "position.encoding.table"
+        return {
+            side: _filled(self._take(f"{own}.{name}", longest, self.config.width), 0, self.width)
+            for side, own in sides.items()
+        }
+
+    def all(self) -> Iterator[Array]:
+        config, two = self.config, isinstance(self.config, TransformerConfig)
+        own = "target_embedding" if two else "embedding"
+        normed = isinstance(config, TransformerConfig) and config.embedding_norm
+        if isinstance(config, TransformerConfig):
+            layers, words = config.decoder_layers, config.target_vocabulary
+            yield from self._table(config.source_vocabulary, ["source_embedding.table"])
+            yield from self._norm("source_embedding.norm" if normed else "")
+            yield from self._stack("encoder", config.encoder_layers, cross=False)
+        else:
+            layers, words = config.num_layers, config.vocabulary
+        names = ["source_embedding.table", f"{own}.table", "head.table"]  # tables that are one have the first's name
+        yield from self._table(words, names[:2])
+        yield from self._norm(f"{own}.norm" if normed else "")
+        yield from self._stack("decoder", layers, cross=two)
+        yield from self._table(words, names, "head.bias")
+
+    def _take(self, name: str, *shape: int) -> Array:
+        found = self.weights.get(name)
+        if found is None or found.shape != shape or found.dtype.kind != "f":
+            told = "missing" if found is None else f"{found.dtype} {found.shape}"
+            raise UnfitError(f"{name} is {told}, where {shape} is expected")
+        return found
+
+    def _bias(self, name: str, size: int) -> Array:
+        return self._take(name, size) if name in self.weights else np.zeros(size, np.float32)
+
+    def _stack(self, name: str, layers: int, *, cross: bool) -> Iterator[Array]:
+        config, heads, groups = self.config, self.attention.num_heads, self.attention.groups
+        hidden, placed = _up(config.hidden), config.placement != "none"
+        turned = config.position.kind == "rotary" and config.position.layout == "interleaved"
+        for i in range(layers):
+            block = f"{name}.blocks.{i}"
+            own, across, think = f"{block}.self_attention", f"{block}.cross_attention", f"{block}.feedforward"
+            yield from self._norm(f"{block}.self_residual.norm" if placed else "")
+            maps = [(f"{own}.to_q", heads, turned), (f"{own}.to_k", groups, turned), (f"{own}.to_v", groups, False)]
+            yield from self._heads(*maps)
+            yield from self._out(f"{own}.to_out")
+            if cross:
+                yield from self._norm(f"{block}.cross_residual.norm" if placed else "")
+                yield from self._heads((f"{across}.to_q", heads, False))
+                yield from self._heads((f"{across}.to_k", groups, False), (f"{across}.to_v", groups, False))
+                yield from self._out(f"{across}.to_out")
+            yield from self._norm(f"{block}.feedforward_residual.norm" if placed else "")
+            ups = [f"{think}.gate", f"{think}.up"] if config.activation in GATED else [f"{think}.up"]
+            weights = [
+                _filled(self._take(f"{up}.weight", config.hidden, config.width), hidden, self.width) for up in ups
+            ]
+            biases = [_filled(self._bias(f"{up}.bias", config.hidden), hidden) for up in ups]
+            yield from self._matrix(np.concatenate(weights), np.concatenate(biases))
+            down = _filled(self._take(f"{think}.down.weight", config.width, config.hidden), self.width, hidden)
+            yield from self._matrix(down, _filled(self._bias(f"{think}.down.bias", config.width), self.width))
+        yield from self._norm(f"{name}.norm" if config.placement == "pre" else "")
+
+    def _heads(self, *maps: tuple[str, int, bool]) -> Iterator[Array]:
+        """Projections to heads, each filled up to 16s; turned ones have pairs apart, first halves first."""
+        weights, biases, head = list[Array](), list[Array](), self.attention.head_width
+        for name, heads, turned in maps:
+            both = (
+                self._take(f"{name}.weight", heads * head, self.config.width),
+                self._bias(f"{name}.bias", heads * head),
+            )
+            for one, to in zip(both, (weights, biases), strict=True):
+                split = one.reshape(heads, head, -1)
+                if turned:
+                    split = np.concatenate((split[:, 0::2], split[:, 1::2]), 1)
+                to.append(_filled(split, heads, _up(head)).reshape(heads * _up(head), -1))
+        yield from self._matrix(_filled(np.concatenate(weights), 0, self.width), np.concatenate(biases))
+
+    def _out(self, name: str) -> Iterator[Array]:
+        width, heads, head = self.config.width, self.attention.num_heads, self.attention.head_width
+        split = self._take(f"{name}.weight", width, heads * head).reshape(width, heads, head)
+        flat = _filled(split, self.width, heads, _up(head)).reshape(self.width, -1)
+        yield from self._matrix(flat, _filled(self._bias(f"{name}.bias", width), self.width))
+
+    def _norm(self, name: str) -> Iterator[Array]:
+        """None where it has no name."""
+        if name:
+            width = self.config.width
+            yield _row(_filled(self._take(f"{name}.weight", width), self.width))
+            yield _row(_filled(self._bias(f"{name}.bias", width), self.width))
+
+    def _table(self, words: int, names: list[str], bias: str = "") -> Iterator[Array]:
+        """Of words; those that fill it up can never be said."""
+        name = next((name for name in reversed(names) if name in self.weights), names[0])
+        if name not in self.tables:
+            table = self._take(name, words, self.config.width)
+            self.tables[name] = list(self._panels(_filled(table, _up(words), self.width)))
+        yield from self.tables[name]
+        told = np.full(_up(words), -np.inf, np.float32)
+        told[:words] = self._bias(bias, words)
+        yield _row(told)
+
+    def _matrix(self, weight: Array, bias: Array) -> Iterator[Array]:
+        yield from self._panels(weight)
+        yield _row(bias)
+
+    def _panels(self, weight: Array) -> Iterator[Array]:
+        """(columns, depth) by panels of 16 columns: numbers (depth, 16), bytes (depth / 4, 16, 4) and their scales."""
+        columns, depth = weight.shape
+        if not self.small:
+            numbers = weight.reshape(-1, 16, depth).swapaxes(1, 2)
+            yield np.ascontiguousarray(numbers, np.float32).reshape(columns, depth)
+            return
+        scales = np.abs(weight).max(1) / 127
+        rounded = np.rint(weight / np.where(scales > 0, scales, 1)[:, None]).astype(np.int8)
+        yield np.ascontiguousarray(rounded.reshape(-1, 16, depth // 4, 4).swapaxes(1, 2)).reshape(columns, depth)
+        yield _row(scales)
+
+
+def _up(size: int) -> int:
+    return -(-size // 16) * 16
+
+
+def _filled(x: Array, *sizes: int) -> Array:
+    """With zeros up to these sizes; 0 leaves one as it is."""
+    return np.pad(x, [(0, max(0, size - n)) for n, size in zip(x.shape, [*sizes, *[0] * x.ndim], strict=False)])
+
+
+def _row(x: Array) -> Array:
+    return np.ascontiguousarray(x, np.float32).reshape(1, -1)
+
+
+def _slopes(heads: int) -> Array:
+    """As attention/position.py has them."""
+    power = 1 << (heads.bit_length() - 1)
+    exponents = np.arange(1, power + 1) * (-8 / power)
+    extra = np.arange(1, 2 * (heads - power) + 1, 2) * (-4 / power)
+    return 2.0 ** np.concatenate((exponents, extra))
+
+
+def sinusoids(rows: int, width: int, layout: str, base: float) -> Array:
+    """Vectors of the first positions, filled up to 16s."""
+    turns = _turns(rows, width, base)
+    made = np.zeros((rows, _up(width)), np.float32)
+    if layout == "interleaved":
+        made[:, 0:width:2], made[:, 1:width:2] = np.sin(turns), np.cos(turns)
+    else:
+        made[:, : width // 2], made[:, width // 2 : width] = np.sin(turns), np.cos(turns)
+    return made
+
+
+def rotations(rows: int, width: int, base: float) -> Array:
+    """Cosines and sines of the first positions."""
+    turns = _turns(rows, width, base)
+    return np.ascontiguousarray(np.concatenate((np.cos(turns), np.sin(turns)), 1), np.float32)
+
+
+def _turns(rows: int, width: int, base: float) -> Array:
+    return np.arange(rows)[:, None] * base ** (-np.arange(0, width, 2) / width)

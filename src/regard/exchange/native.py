@@ -1,0 +1,88 @@
+"""A folder prepared for the native engine, which runs it without torch; checked on the spot."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from regard.data.store import Store
+from regard.decode.config import Hypothesis
+from regard.engine.engine import Engine
+from regard.engine.native import NativeEngine
+from regard.engine.prepare import NATIVE, prepare, weights_of, write_prepared
+from regard.engine.shortlist import Shortlist, learn
+from regard.engine.torch import TorchEngine
+from regard.errors import UserError
+from regard.exchange.export import new_place, rows_of
+from regard.files import new_folder
+from regard.models.config import Seq2seqConfig
+from regard.tasks.folder import Loaded, load_folder, save_settings, save_tokenizers
+from regard.tasks.translation import log_probs
+
+PRECISIONS = ("int8", "float32")
+
+
+def export_native(loaded: Loaded, out: Path, texts: Sequence[str], precision: str, shortlist: bool) -> str:
+    """Write it, decode texts by both engines, and tell what changed in quality and in speed."""
+    if precision not in PRECISIONS:
+        raise UserError(f"--precision {precision}: there is no such; choose {' or '.join(PRECISIONS)}")
+    if loaded.tokenizers is None:
+        raise UserError("this model came without the files of its tokenizer; copy them beside it first")
+    new_place(out)
+    prepared = prepare(loaded.config, weights_of(loaded.model), small=precision == "int8")
+    rows = rows_of(loaded, loaded.tokenizers, texts)
+    with new_folder(out) as folder:
+        write_prepared(folder / NATIVE, prepared)
+        save_tokenizers(folder, loaded.tokenizers)
+        save_settings(folder, loaded.config, loaded.task, loaded.search, loaded.max_length, {})
+        again = load_folder(folder).native()
+        reference, before = _timed(TorchEngine(loaded.model), loaded, rows)
+        found, after = _timed(NativeEngine(again), loaded, rows)
+        told = [
+            f"{precision}: {_compared(loaded, rows, reference, found)}, {before / after:.1f} times as fast as torch"
+        ]
+        if shortlist:
+            short = _learned(loaded)
+            short.save(folder)
+            found, brief = _timed(NativeEngine(again, shortlist=short), loaded, rows)
+            sizes = np.mean([len(short.of(row)) for row in rows])
+            words = f"{sizes:.0f} of {loaded.config.target_vocabulary:,} words a sentence"  # type: ignore[union-attr]
+            told.append(
+                f"shortlist, {words}: {_compared(loaded, rows, reference, found)}, {before / brief:.1f} times as fast"
+            )
+    return "\n".join(told)
+
+
+def _learned(loaded: Loaded) -> Shortlist:
+    if not isinstance(loaded.config, Seq2seqConfig):
+        raise UserError("--shortlist is for translators, whose sources tell what words may come; drop it")
+    store = loaded.folder / "store"
+    if not store.exists():
+        raise UserError(f"{store}: is not there: a shortlist is learned from the pairs that a model was trained on")
+    sizes = loaded.config.source_vocabulary, loaded.config.target_vocabulary
+    return learn(Store.open(store), *sizes, [loaded.config.end])
+
+
+def _timed(engine: Engine, loaded: Loaded, rows: list[list[int]]) -> tuple[list[Hypothesis], float]:
+    engine.decode(rows[:1], loaded.search)
+    began = time.perf_counter()
+    found = [best[0] for best in engine.decode(rows, loaded.search)]
+    return found, time.perf_counter() - began
+
+
+def _compared(loaded: Loaded, rows: list[list[int]], reference: list[Hypothesis], found: list[Hypothesis]) -> str:
+    """How many outputs are the same, and how likely all are by the model itself, as it was."""
+    same = sum(a.tokens == b.tokens for a, b in zip(reference, found, strict=True))
+    told = f"{same} of {len(rows)} outputs are the same"
+    if loaded.task != "translation":
+        return told
+    likely = [_per_token(loaded, rows, said) for said in (reference, found)]
+    return f"{told}; log-probability a token, by the model as it was, {likely[0]:.4f} before, {likely[1]:.4f} now"
+
+
+def _per_token(loaded: Loaded, rows: list[list[int]], said: list[Hypothesis]) -> float:
+    targets = [h.tokens[:-1] if h.tokens[-1] == loaded.config.end else h.tokens for h in said]
+    return float(log_probs(loaded.model, rows, targets).sum() / sum(len(h.tokens) for h in said))

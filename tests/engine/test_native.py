@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from regard.attention.config import PositionConfig
+from regard.decode.config import Beam, Greedy, Hypothesis, Sample, Search
+from regard.engine.build import compiler
+from regard.engine.native import NativeEngine
+from regard.engine.prepare import Prepared, prepare, weights_of
+from regard.engine.torch import TorchEngine
+from regard.models.build import build
+from regard.models.config import GptConfig, TransformerConfig
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler here")
+
+
+def a_translator(**changes: Any) -> TransformerConfig:
+    shape = dict(source_vocabulary=37, target_vocabulary=53, width=20, hidden=28, num_heads=4)
+    return TransformerConfig(**(shape | dict(encoder_layers=2, decoder_layers=3) | changes))
+
+
+def a_teller(**changes: Any) -> GptConfig:
+    shape = dict(vocabulary=61, width=24, hidden=40, num_heads=6, num_kv_heads=2, num_layers=3, placement="pre")
+    return GptConfig(**(shape | changes))
+
+
+ROTARY = PositionConfig(kind="rotary")
+CONFIGS = {
+    "plain": a_translator(),
+    "output tied": a_translator(tied="output"),
+    "before": a_translator(placement="pre", activation="gelu", output_bias=True),
+    "all tied": a_translator(source_vocabulary=53, tied="all", scaled_embedding=False, embedding_norm=True),
+    "rotary": a_translator(position=ROTARY, width=24),
+    "rotary, halves": a_translator(position=PositionConfig(kind="rotary", layout="halves"), width=24),
+    "sinusoids, halves": a_translator(position=PositionConfig(layout="halves"), score="dot"),
+    "learned": a_translator(position=PositionConfig(kind="learned", max_length=30)),
+    "alibi, six heads": a_translator(position=PositionConfig(kind="alibi"), num_heads=5, width=35),
+    "gated": a_translator(activation="swiglu", norm="rms", placement="pre", bias=False),
+    "no norms, shared keys": a_translator(placement="none", num_kv_heads=1, activation="geglu"),
+    "wide": a_translator(width=160, hidden=200, num_heads=2, placement="pre", position=ROTARY),
+    "gpt": a_teller(position=PositionConfig(kind="learned", max_length=40), activation="gelu_tanh", num_kv_heads=None),
+    "llama": a_teller(norm="rms", activation="swiglu", bias=False, position=ROTARY),
+    "window": a_teller(position=ROTARY, context=5, tied=False),
+    "alibi": a_teller(position=PositionConfig(kind="alibi"), activation="silu"),
+}
+SEARCHES: dict[str, Search] = {
+    "greedy": Greedy(max_length=12),
+    "beam": Beam(size=4, max_length=12, num_best=3),
+    "gnmt": Beam(size=3, max_length=9, length_penalty=0.6, length_rule="gnmt", never=(5, 9)),
+    "ratio": Beam(size=2, max_ratio=0.5),
+    "sample": Sample(max_length=12, seed=3),
+    "cold": Sample(max_length=12, seed=1, temperature=0.7, top_k=9),
+    "nucleus": Sample(max_length=12, top_p=0.8, never=(5,)),
+}
+
+
+def made(name: str) -> tuple[Any, Prepared]:
+    """A model with loud weights, so that it says this and that, and the same for the engine."""
+    torch.manual_seed(0)
+    model = build(CONFIGS[name]).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(
+                0, (0.7 if parameter.dim() > 1 else 0.3) * (0.2 if model.config.placement == "none" else 1)
+            )
+    return model, prepare(CONFIGS[name], weights_of(model), small=False)
+
+
+def texts(words: int = 37, count: int = 25) -> list[list[int]]:
+    draw = np.random.default_rng(0)
+    return [draw.integers(3, words, size=int(draw.integers(1, 18))).tolist() for _ in range(count)]
+
+
+def the_same(reference: list[list[Hypothesis]], found: list[list[Hypothesis]]) -> None:
+    """Scores to 1e-4, and words, but for hypotheses that are tied."""
+    for there, here in zip(reference, found, strict=True):
+        assert len(here) == len(there)
+        for a, b in zip(there, here, strict=True):
+            assert b.log_prob == pytest.approx(a.log_prob, abs=1e-4)
+            assert b.score == pytest.approx(a.score, abs=1e-4)
+            tied = sum(abs(other.score - a.score) < 1e-4 for other in there) > 1
+            assert b.tokens == a.tokens or tied
+
+
+@pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES)
+@pytest.mark.parametrize("name", CONFIGS)
+def test_native_says_what_torch_says(name: str, search: Search) -> None:
+    model, prepared = made(name)
+    reference = TorchEngine(model).decode(texts(), search)
+    found = NativeEngine(prepared).decode(texts(), search)
+    the_same(reference, found)
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize("name", ["plain", "wide", "llama"])
+def test_every_instruction_set_says_the_same(name: str, level: int) -> None:
+    model, prepared = made(name)
+    engine = NativeEngine(prepared)
+    if level > engine.level:
+        pytest.skip("this processor has no such instructions")
+    engine.level = level
+    reference = TorchEngine(model).decode(texts(), SEARCHES["beam"])
+    the_same(reference, engine.decode(texts(), SEARCHES["beam"]))
+
+
+@pytest.mark.parametrize("name", ["plain", "wide", "llama", "gpt"])
+def test_bytes_are_near(name: str) -> None:
+    """Each weight is off by half a step of its row at most, so log-probabilities are off by little."""
+    model, _ = made(name)
+    prepared = prepare(CONFIGS[name], weights_of(model), small=True)
+    levels = range(NativeEngine(prepared).level + 1)
+    found = [NativeEngine(prepared, level=level).decode(texts(), SEARCHES["greedy"]) for level in levels]
+    reference = TorchEngine(model).decode(texts(), SEARCHES["greedy"])
+    for here in found:
+        first = [(a[0].tokens[:2], b[0].tokens[:2]) for a, b in zip(here, reference, strict=True)]
+        assert sum(a == b for a, b in first) >= 0.6 * len(first)
+        assert [h.tokens for (h,) in here] == [h.tokens for (h,) in found[0]]  # the bytes are the same everywhere
+
+
+@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("search", ["greedy", "beam", "sample"])
+@pytest.mark.parametrize("name", ["rotary", "llama"])
+def test_batches_and_threads_change_no_bit(name: str, search: str, small: bool) -> None:
+    prepared = prepare(CONFIGS[name], weights_of(made(name)[0]), small=small)
+    many = texts(count=150)
+    reference = NativeEngine(prepared, batch_size=1).decode(many, SEARCHES[search])
+    for threads in (1, 2):
+        for size in (7, 64):
+            assert NativeEngine(prepared, threads=threads, batch_size=size).decode(many, SEARCHES[search]) == reference
+
+
+@pytest.mark.parametrize("search", ["greedy", "beam", "sample"])
+@pytest.mark.parametrize("name", ["plain", "llama"])
+def test_an_output_ends_where_its_listener_says(name: str, search: str) -> None:
+    model, prepared = made(name)
+
+    def enough(said: list[int]) -> bool:
+        return len(said) > 3 or 8 in said
+
+    engines = TorchEngine(model), NativeEngine(prepared)
+    reference, found = (engine.decode(texts(), SEARCHES[search], heard=enough) for engine in engines)
+    the_same(reference, found)
+    assert max(len(h.tokens) for hypotheses in found for h in hypotheses) <= 5
+    counted: list[int] = []
+    NativeEngine(prepared, threads=2).decode(texts(), SEARCHES[search], tick=counted.append)
+    assert sorted(counted) == list(range(1, len(texts()) + 1))
+
+
+@pytest.mark.parametrize("search", ["greedy", "beam", "sample"])
+@pytest.mark.parametrize("name", ["plain", "llama"])
+def test_an_output_begins_as_it_must(name: str, search: str) -> None:
+    model, prepared = made(name)
+    prefixes = [[4 + i % 30] * (i % 4) for i in range(len(texts()))]
+    engines = TorchEngine(model), NativeEngine(prepared)
+    reference, found = (engine.decode(texts(), SEARCHES[search], prefixes=prefixes) for engine in engines)
+    the_same(reference, found)
+    for prefix, hypotheses in zip(prefixes, found, strict=True):
+        assert all(h.tokens[: len(prefix)] == prefix for h in hypotheses)
+
+
+def test_what_a_listener_raises_comes_out() -> None:
+    engine = NativeEngine(made("plain")[1], threads=2)
+
+    def stop(*_: object) -> bool:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        engine.decode(texts(), SEARCHES["greedy"], heard=stop)
+    with pytest.raises(KeyboardInterrupt):
+        engine.decode(texts(), SEARCHES["beam"], tick=stop)  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_the_sanitizers_are_silent() -> None:
+    """Addresses and undefined behaviour, over what is well-formed and over what is not."""
+    libraries = [
+        subprocess.check_output(["gcc", f"-print-file-name=lib{name}.so"], text=True) for name in ("asan", "ubsan")
+    ]
+    if not all(Path(library.strip()).is_absolute() for library in libraries):
+        pytest.skip("no sanitizers here")
+    environment = {
+        **os.environ,
+        "REGARD_NATIVE_FLAGS": "-g -fsanitize=address,undefined -fno-sanitize-recover=undefined",
+        "ASAN_OPTIONS": "detect_leaks=0",
+        "LD_PRELOAD": " ".join(library.strip() for library in libraries),
+    }
+    some = "plain or llama or gated or window or threads or begins or listener"
+    for command in (["pytest", "-x", __file__, "-k", f"({some}) and not sanitizers"], ["bench.abuse", "600"]):
+        done = subprocess.run([sys.executable, "-m", *command], env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]

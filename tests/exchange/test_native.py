@@ -1,0 +1,139 @@
+"""Folders prepared for the native engine: what they say, what they refuse, and that they need no torch."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from regard.cli.exchange import export_model
+from regard.data.config import TokenizerConfig
+from regard.data.store import build as build_store
+from regard.data.tokenizer import Tokenizer, Tokenizers
+from regard.decode.config import Beam, Sample
+from regard.engine.build import compiler
+from regard.errors import UserError
+from regard.look.model import ready
+from regard.models.build import build
+from regard.models.config import GptConfig, RecurrentConfig, TransformerConfig
+from regard.tasks.folder import load_folder, save_model, save_tokenizers
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler here")
+TEXTS = ["a cat sees a dog", "the dog sleeps", "a bird", "the cat sees the bird and the dog"]
+
+
+@pytest.fixture
+def translator(tmp_path: Path) -> Path:
+    """A model that was trained on nothing, with the pairs that it would have been trained on."""
+    words = Tokenizer.train(iter(TEXTS * 3), TokenizerConfig(kind="bpe", vocabulary=300))
+    size = words.vocabulary
+    config = TransformerConfig(
+        source_vocabulary=size, target_vocabulary=size, width=32, hidden=48, num_heads=4, encoder_layers=2,
+        decoder_layers=2, placement="pre", tied="all",
+    )  # fmt: skip
+    folder = tmp_path / "model"
+    folder.mkdir()
+    save_tokenizers(folder, Tokenizers(words, words))
+    save_model(folder, build(config, 3), "translation", Beam(size=3, max_length=9), 40, {})
+    ids = words.encode(TEXTS)
+    build_store(folder / "store", ((words.framed(row), row) for row in ids), vocabulary=size)
+    return folder
+
+
+def test_a_prepared_folder_says_what_the_model_says(translator: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for precision in ("float32", "int8"):
+        out = translator.with_name(precision)
+        export_model(translator, "native", out, None, precision, False)
+        assert f"{precision}: " in capsys.readouterr().err
+    reference = ready(load_folder(translator), engine="torch")
+    exact, small = (ready(load_folder(translator.with_name(name))) for name in ("float32", "int8"))
+    assert exact(TEXTS) == reference(TEXTS)
+    assert len(small(TEXTS)) == len(TEXTS)
+    assert "native, int8" in small.engine.about
+    for name in ("float32", "int8"):
+        assert (translator.with_name(name) / "native.safetensors").stat().st_size > 0
+    sizes = [(translator.with_name(name) / "native.safetensors").stat().st_size for name in ("float32", "int8")]
+    assert sizes[1] < 0.5 * sizes[0]
+    with pytest.raises(UserError, match="has no other weights"):
+        exact.attend(TEXTS[0])
+    with pytest.raises(UserError, match="has no other weights"):
+        ready(load_folder(translator.with_name("int8")), engine="torch")(TEXTS[0])
+
+
+def test_it_runs_where_there_is_no_torch(translator: Path, tmp_path: Path) -> None:
+    out, text = translator.with_name("small"), tmp_path / "text"
+    export_model(translator, "native", out, None, "int8", True)
+    text.write_text("".join(f"{line}\n" for line in TEXTS))
+    code = "import sys; sys.modules['torch'] = None; sys.argv[0] = 'regard'; from regard.cli.main import main; main()"
+    for folder, options in ((out, []), (out, ["--shortlist"]), (translator, ["--engine", "native"])):
+        command = [sys.executable, "-c", code, "run", str(folder), str(text), *options]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert done.stdout.count("\n") == len(TEXTS)
+        assert "engine: native" in done.stderr
+
+
+def test_a_shortlist_holds_what_sources_became(translator: Path) -> None:
+    out = translator.with_name("short")
+    export_model(translator, "native", out, None, "float32", True)
+    short, whole = (ready(load_folder(out), shortlist=shortlist) for shortlist in (True, False))
+    assert short(TEXTS) == whole(TEXTS)  # so few words are all among the common ones
+    with pytest.raises(UserError, match="has no shortlist"):
+        ready(load_folder(translator), shortlist=True)
+    (out / "shortlist.safetensors").write_bytes(b"nothing")
+    with pytest.raises(UserError, match="is no shortlist"):
+        ready(load_folder(out), shortlist=True)
+
+
+def test_what_it_cannot_have_is_said(translator: Path, tmp_path: Path) -> None:
+    words = load_folder(translator).tokenizers
+    assert words is not None
+    folder = tmp_path / "recurrent"
+    folder.mkdir()
+    size = words.source.vocabulary
+    config = RecurrentConfig(source_vocabulary=size, target_vocabulary=size, width=16, embedding=8)
+    save_tokenizers(folder, words)
+    save_model(folder, build(config), "translation", Beam(), 40, {})
+    with pytest.raises(UserError, match="cannot have model.kind: recurrent"):
+        export_model(folder, "native", tmp_path / "out", None, "int8", False)
+    with pytest.raises(UserError, match="cannot have model.kind: recurrent"):
+        ready(load_folder(folder), engine="native")(TEXTS[0])
+    assert ready(load_folder(folder)).engine.about == "torch, float32"
+    with pytest.raises(UserError, match="no such engine; choose auto, torch, native"):
+        ready(load_folder(folder), engine="fast")(TEXTS[0])
+    with pytest.raises(UserError, match="there is no such; choose int8 or float32"):
+        export_model(translator, "native", tmp_path / "out", None, "int4", False)
+    with pytest.raises(UserError, match="--shortlist is for --to native"):
+        export_model(translator, "onnx", tmp_path / "out", None, "int8", True)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("damage", ["cut", "order", "lies"])
+def test_a_damaged_folder_is_refused(translator: Path, damage: str) -> None:
+    out = translator.with_name("out")
+    export_model(translator, "native", out, None, "int8", False)
+    path, config = out / "native.safetensors", out / "config.json"
+    data = path.read_bytes()
+    if damage == "cut":
+        path.write_bytes(data[: len(data) // 2])
+    elif damage == "order":
+        path.write_bytes(data.replace(b'"order":"0 1', b'"order":"1 0'))
+    else:
+        config.write_text(config.read_text().replace('"hidden": 48', '"hidden": 4800'))
+    with pytest.raises(UserError, match=r"cannot be read|is expected"):
+        ready(load_folder(out))(TEXTS[0])
+
+
+def test_a_language_model_goes_on_with_prompts(translator: Path, tmp_path: Path) -> None:
+    words = load_folder(translator).tokenizers
+    assert words is not None
+    folder, out = tmp_path / "teller", tmp_path / "prepared"
+    folder.mkdir()
+    config = GptConfig(vocabulary=words.source.vocabulary, width=32, hidden=48, num_heads=4, num_layers=2)
+    save_tokenizers(folder, words)
+    save_model(folder, build(config, 1), "language", Sample(max_length=12, seed=5), 40, {})
+    export_model(folder, "native", out, None, "float32", False)
+    reference, found = ready(load_folder(folder), engine="torch"), ready(load_folder(out))
+    assert found(TEXTS) == reference(TEXTS)
+    assert found(TEXTS, stop=["a"]) == reference(TEXTS, stop=["a"])
