@@ -57,9 +57,7 @@ def _built() -> Path:
         return path
     using = compiler()
     if using is None:
-        raise NoLibraryError(
-            "the native engine needs a C++ compiler, once; install g++, or use --engine torch"
-        )
+        raise NoLibraryError("the native engine needs a C++ compiler, once; install g++, or use --engine torch")
     print("compiling the native engine (once, some seconds)", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(dir=folder) as place:
         made = Path(place) / "native.so"
