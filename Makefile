@@ -3,7 +3,7 @@
 # make test   the whole: format, lint, types, every test
 # make check  the same without the slow ring, in under four minutes
 # make learn  the learning table (copy, reverse, sort; with and without attention)
-# make bench  a decoding step with and without the cache, and training beside other toolkits (15 minutes, quiet machine)
+# make bench  training (15 minutes) and decoding (20) beside other toolkits, on a quiet machine; a step with and without cache
 
 PYTHON ?= python3
 RUN := .venv/bin/python
@@ -42,6 +42,7 @@ learn: setup
 bench: setup .venv-bench/.ready
 	$(RUN) bench/cache.py
 	$(RUN) -m bench.training
+	$(RUN) -m bench.decoding
 
 # Rivals have an environment of their own, so that they never meet what Regard is tested with.
 .venv-bench/.ready: requirements-bench.lock

@@ -22,9 +22,10 @@ from typing import Any
 from bench.decoding.models import FOLDER, SOURCE, TARGET, make
 from bench.decoding.report import Case, Results, draw, tell
 from bench.decoding.worker import CONTENDERS
-from bench.training.__main__ import _machine
+from bench.leave import leave, machine
 
 SECONDS = {"tiny": 1.6, "base": 2.4}  # of a contender's turn
+JUDGED = 100  # sentences whose quality is told, of the base shape, which is the same function
 LEAST, WARM = 24, 48  # sentences of a turn, and of the first
 
 
@@ -59,6 +60,7 @@ def spread(items: list[str], count: int) -> list[str]:
 
 def measure(shape: str, rounds: int, hurry: float, sources: list[str], references: list[str]) -> list[Case]:
     runners = [Runner(name, shape) for name in CONTENDERS]
+    judged = len(sources) if shape == "tiny" else JUDGED
     cases = []
     for single in (False, True):
         for beam in (1, 5):
@@ -68,11 +70,8 @@ def measure(shape: str, rounds: int, hurry: float, sources: list[str], reference
                 wanted = SECONDS[shape] / hurry / sum(warm["seconds"]) * WARM
                 counts[runner.name] = int(min(len(sources), max(LEAST, wanted)))
                 if not single:
-                    count = len(sources) if shape == "tiny" else counts[runner.name]
-                    quality[runner.name] = (
-                        spread(references, count),
-                        runner.go(spread(sources, count), beam, False)["outputs"],
-                    )
+                    outputs = runner.go(spread(sources, judged), beam, False)["outputs"]
+                    quality[runner.name] = (spread(references, judged), outputs)
             found: dict[str, list[list[float]]] = {runner.name: [] for runner in runners}
             for turn in range(rounds):
                 print(
@@ -110,13 +109,8 @@ def main() -> None:
         for shape in asked.shapes.split(",")
         for case in measure(shape, asked.rounds, asked.hurry, sources, references)
     ]
-    results = Results(machine=_machine(), load=load, cases=cases)
-    (FOLDER / "decoding.json").write_text(json.dumps(results, indent=1), "utf-8")
-    text = tell(results)
-    (FOLDER / "decoding.md").write_text(text, "utf-8")
-    print(text)
-    draw(results, FOLDER / "decoding.svg")
-    print(f"{time.monotonic() - began:.0f} s; also in {FOLDER}: decoding.json, decoding.md, decoding.svg")
+    results = Results(machine=machine(), load=load, cases=cases)
+    leave(FOLDER / "decoding", results, tell, draw, time.monotonic() - began)
 
 
 if __name__ == "__main__":

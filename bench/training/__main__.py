@@ -12,14 +12,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+from bench.leave import leave, machine
 from bench.training.ours import write_batches
 from bench.training.report import Entry, Results, draw, tell
 from bench.training.shapes import FOLDER, SHAPES, Shape
@@ -153,20 +152,9 @@ def main() -> None:
     for name in names:
         write_batches(SHAPES[name])
     load = os.getloadavg()[0]
-    results = Results(
-        machine=_machine(), load=load, entries={name: measure(name, asked.rounds, asked.hurry) for name in names}
-    )
-    (FOLDER / "training.json").write_text(json.dumps(results, indent=1), "utf-8")
-    text = tell(results)
-    (FOLDER / "training.md").write_text(text, "utf-8")
-    print(text)
-    draw(results, FOLDER / "training.svg")
-    print(f"{time.monotonic() - began:.0f} s; also in {FOLDER}: training.json, training.md, training.svg")
-
-
-def _machine() -> str:
-    cpus = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
-    return f"{len(cpus)} x {cpus[0].split(':')[1].strip()}" if cpus else platform.processor()
+    entries = {name: measure(name, asked.rounds, asked.hurry) for name in names}
+    results = Results(machine=machine(), load=load, entries=entries)
+    leave(FOLDER / "training", results, tell, draw, time.monotonic() - began)
 
 
 if __name__ == "__main__":

@@ -188,6 +188,7 @@ def test_the_sanitizers_are_silent() -> None:
         pytest.skip("no sanitizers here")
     environment = {
         **os.environ,
+        "CXX": "g++",
         "REGARD_NATIVE_FLAGS": "-g -fsanitize=address,undefined -fno-sanitize-recover=undefined",
         "ASAN_OPTIONS": "detect_leaks=0",
         "LD_PRELOAD": " ".join(library.strip() for library in libraries),

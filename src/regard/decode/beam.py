@@ -94,12 +94,12 @@ def breadth_first(job: Job[S, Beam]) -> list[list[Hypothesis]]:
 
     for length in range(1, longest + 1):
         step = stepper.step(tokens, state)
-        log_probs = apply_all(active, step.log_probs, words).double()
-        vocabulary = log_probs.shape[-1]
-        extended = (log_prob[:, :, None] + log_probs.view(len(rows), size, vocabulary)).flatten(1)
-        log_prob, place = extended.topk(min(2 * size, extended.shape[1]))  # (B, 2K)
-        origin = place // vocabulary + torch.arange(len(rows))[:, None] * size
-        word = place % vocabulary
+        log_probs = apply_all(active, step.log_probs, words)
+        likeliest, next_words = log_probs.topk(min(2 * size, log_probs.shape[1]))  # of each hypothesis (BK, 2K)
+        extended = (log_prob.view(-1, 1) + likeliest.double()).view(len(rows), -1)
+        log_prob, place = extended.topk(min(2 * size, extended.shape[1]))  # of each sentence (B, 2K)
+        origin = place // likeliest.shape[1] + torch.arange(len(rows))[:, None] * size
+        word = next_words.view(len(rows), -1).gather(1, place)
         candidates = torch.cat((words[origin], word[..., None]), -1)  # (B, 2K, length)
 
         ends = word == stepper.end

@@ -7,8 +7,8 @@
 constexpr int TILE_ROWS = LEVEL == 2 ? 6 : LEVEL == 1 ? 3 : 2;  // what fits the registers
 constexpr int TILE_PANELS = LEVEL == 2 ? 4 : LEVEL == 1 ? 2 : 1;
 
-INLINE Float16 load(const float* p) { return *reinterpret_cast<const Float16*>(p); }
-INLINE void store(float* p, Float16 x) { *reinterpret_cast<Float16*>(p) = x; }
+INLINE Float16 load(const float* p) { return *reinterpret_cast<const FloatsAt*>(p); }
+INLINE void store(float* p, Float16 x) { *reinterpret_cast<FloatsAt*>(p) = x; }
 INLINE Float16 all(float x) { return x - Float16{}; }
 INLINE Float16 larger(Float16 a, Float16 b) { return a > b ? a : b; }
 
@@ -141,12 +141,12 @@ void quantise(const float* x, int64_t rows, int64_t stride, uint8_t* out, float*
 }
 
 // acc += bytes of a row, less 128, times a panel's: 16 columns, 4 bytes deep.
-INLINE void dot4(Sum16& acc, const uint8_t* a, const int8_t* w) {
+INLINE void dot4(Int16& acc, const uint8_t* a, const int8_t* w) {
 #if LEVEL == 2  // as assembler, because gcc 12 spills the accumulators of the intrinsic; it counts 128 too much
-    Int16 words = *reinterpret_cast<const Word*>(a) - Int16{};
-    asm("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(words), "v"(*reinterpret_cast<const Int16*>(w)));
+    Int16 words = *reinterpret_cast<const WordAt*>(a) - Int16{};
+    asm("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(words), "v"(*reinterpret_cast<const IntsAt*>(w)));
 #elif LEVEL == 1  // |a| times w with the sign of a: pairs stay below 2^15
-    __m256i signs = _mm256_xor_si256(_mm256_set1_epi32(*reinterpret_cast<const Word*>(a)), _mm256_set1_epi8(-128));
+    __m256i signs = _mm256_xor_si256(_mm256_set1_epi32(*reinterpret_cast<const WordAt*>(a)), _mm256_set1_epi8(-128));
     __m256i size = _mm256_abs_epi8(signs), ones = _mm256_set1_epi16(1);
     __m256i* half = reinterpret_cast<__m256i*>(&acc);
     for (int i = 0; i < 2; i++) {
@@ -167,7 +167,7 @@ template <int R, int P>
 void tile(const Matrix& m, const Input& in, int64_t row, int64_t column, Float16 (*out)[P]) {
     const int64_t depth = m.depth;
     if (m.bytes) {
-        Sum16 acc[R][P] = {};
+        Int16 acc[R][P] = {};
         const int8_t* w = m.bytes + column * depth;
         const uint8_t* a = in.bytes + row * depth;
         for (int64_t k = 0; k < depth; k += 4)
@@ -176,12 +176,12 @@ void tile(const Matrix& m, const Input& in, int64_t row, int64_t column, Float16
         UNROLLED for (int r = 0; r < R; r++)
             UNROLLED for (int p = 0; p < P; p++) {
                 Int16 sum = acc[r][p];
-                if (LEVEL == 2) sum -= *reinterpret_cast<const Int16*>(m.excess + column + 16 * p);
+                if (LEVEL == 2) sum -= *reinterpret_cast<const IntsAt*>(m.excess + column + 16 * p);
                 Float16 scale = load(m.scales + column + 16 * p) * in.scales[row + r];
                 out[r][p] = __builtin_convertvector(sum, Float16) * scale + load(m.bias + column + 16 * p);
             }
     } else {
-        Part16 acc[R][P] = {};
+        Float16 acc[R][P] = {};
         const float* w = m.numbers + column * depth;
         const float* a = in.numbers + row * depth;
         for (int64_t k = 0; k < depth; k++)
@@ -304,7 +304,7 @@ void look_at_memory(const Shape& s, const float* q, const Memory& m, int64_t pla
 }
 
 INLINE Float4 both_sums(Float4 a, Float4 b) {  // a0 + a2, b0 + b2, a1 + a3, b1 + b3
-    return __builtin_shuffle(a, b, Int4{0, 4, 1, 5}) + __builtin_shuffle(a, b, Int4{2, 6, 3, 7});
+    return Float4{a[0], b[0], a[1], b[1]} + Float4{a[2], b[2], a[3], b[3]};
 }
 
 // A row's heads look back: step i of its past stands at `steps[i]` in keys and values.
@@ -321,8 +321,8 @@ void look_back(const Shape& s, const float* q, const float* keys, const float* v
                 for (int64_t d = 16; d < head; d += 16) sum += load(q + d) * load(key + d);
                 four[n] = quarters(sum, true);
             }
-            *reinterpret_cast<Float4*>(scores + i) =
-                both_sums(both_sums(four[0], four[2]), both_sums(four[1], four[3])) * s.scale;
+            Float4 sums = both_sums(both_sums(four[0], four[2]), both_sums(four[1], four[3])) * s.scale;
+            __builtin_memcpy(scores + i, &sums, sizeof sums);
         }
         if (s.slopes)
             for (int64_t i = 0; i < length; i++) scores[i] -= s.slopes[h] * float(length - 1 - i);

@@ -1,13 +1,12 @@
 // What a model is: settings, and weights as the caller holds them. Sizes are checked before pointers are used.
 
-typedef float Float16 __attribute__((vector_size(64), aligned(4), may_alias));
-typedef float Float8 __attribute__((vector_size(32), aligned(4), may_alias));
-typedef float Float4 __attribute__((vector_size(16), aligned(4), may_alias));
-typedef int32_t Int4 __attribute__((vector_size(16)));
-typedef int32_t Int16 __attribute__((vector_size(64), aligned(1), may_alias));
-typedef int32_t Word __attribute__((aligned(1), may_alias));
-typedef int32_t Sum16 __attribute__((vector_size(64)));  // that stay in registers
-typedef float Part16 __attribute__((vector_size(64)));
+typedef float Float16 __attribute__((vector_size(64)));
+typedef float Float8 __attribute__((vector_size(32)));
+typedef float Float4 __attribute__((vector_size(16)));
+typedef int32_t Int16 __attribute__((vector_size(64)));
+typedef float FloatsAt __attribute__((vector_size(64), aligned(4), may_alias));  // as they stand in memory, anywhere
+typedef int32_t IntsAt __attribute__((vector_size(64), aligned(1), may_alias));
+typedef int32_t WordAt __attribute__((aligned(1), may_alias));
 #define INLINE inline __attribute__((always_inline))
 #define UNROLLED _Pragma("GCC unroll 8")
 

@@ -29,24 +29,30 @@ namespace portable {
 }
 #undef LEVEL
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define X86 1
-#pragma GCC push_options
-#pragma GCC target("avx2,fma")
+#define PRAGMA(text) _Pragma(#text)
+#ifdef __clang__
+#define FOR(set) PRAGMA(clang attribute push(__attribute__((target(set))), apply_to = function))
+#define FOR_ALL _Pragma("clang attribute pop")
+#else
+#define FOR(set) _Pragma("GCC push_options") PRAGMA(GCC target(set))
+#define FOR_ALL _Pragma("GCC pop_options")
+#endif
+
+#if defined(__x86_64__)
+FOR("avx2,fma")
 #define LEVEL 1
 namespace avx2 {
 #include "kernels.hpp"
 }
 #undef LEVEL
-#pragma GCC pop_options
-#pragma GCC push_options
-#pragma GCC target("avx2,fma,avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")
+FOR_ALL
+FOR("avx2,fma,avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")
 #define LEVEL 2
 namespace vnni {
 #include "kernels.hpp"
 }
 #undef LEVEL
-#pragma GCC pop_options
+FOR_ALL
 #endif
 
 #include "worker.hpp"
@@ -54,7 +60,7 @@ namespace vnni {
 namespace {
 
 int best_level() {
-#ifdef X86
+#if defined(__x86_64__)
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vnni"))
@@ -65,7 +71,7 @@ int best_level() {
 }
 
 const Kernels& kernels(int level) {
-#ifdef X86
+#if defined(__x86_64__)
     if (level == 2) return vnni::KERNELS;
     if (level == 1) return avx2::KERNELS;
 #endif
