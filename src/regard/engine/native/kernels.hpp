@@ -170,9 +170,16 @@ void tile(const Matrix& m, const Input& in, int64_t row, int64_t column, Float16
         Int16 acc[R][P] = {};
         const int8_t* w = m.bytes + column * depth;
         const uint8_t* a = in.bytes + row * depth;
-        for (int64_t k = 0; k < depth; k += 4)
+        for (int64_t k = 0; k < depth; k += 4) {
+#if PREFETCH == 1
+            UNROLLED for (int p = 0; p < P; p++) __builtin_prefetch(w + (P + p) * 16 * depth + 16 * k, 0, 2);
+#elif PREFETCH == 2
+            if (R < TILE_ROWS) UNROLLED for (int p = 0; p < P; p++) __builtin_prefetch(w + (P + p) * 16 * depth + 16 * k, 0, 2);
+            else __builtin_prefetch(w + (P + row / TILE_ROWS % P) * 16 * depth + 16 * k, 0, 2);
+#endif
             UNROLLED for (int r = 0; r < R; r++)
                 UNROLLED for (int p = 0; p < P; p++) dot4(acc[r][p], a + r * depth + k, w + p * 16 * depth + 16 * k);
+        }
         UNROLLED for (int r = 0; r < R; r++)
             UNROLLED for (int p = 0; p < P; p++) {
                 Int16 sum = acc[r][p];
