@@ -162,7 +162,7 @@ INLINE void dot4(Int16& acc, const uint8_t* a, const int8_t* w) {
 #endif
 }
 
-// R rows times P panels of 16 columns.
+// R rows times P panels of 16 columns; the panels after them are fetched meanwhile.
 template <int R, int P>
 void tile(const Matrix& m, const Input& in, int64_t row, int64_t column, Float16 (*out)[P]) {
     const int64_t depth = m.depth;
@@ -171,12 +171,7 @@ void tile(const Matrix& m, const Input& in, int64_t row, int64_t column, Float16
         const int8_t* w = m.bytes + column * depth;
         const uint8_t* a = in.bytes + row * depth;
         for (int64_t k = 0; k < depth; k += 4) {
-#if PREFETCH == 1
-            UNROLLED for (int p = 0; p < P; p++) __builtin_prefetch(w + (P + p) * 16 * depth + 16 * k, 0, 2);
-#elif PREFETCH == 2
-            if (R < TILE_ROWS) UNROLLED for (int p = 0; p < P; p++) __builtin_prefetch(w + (P + p) * 16 * depth + 16 * k, 0, 2);
-            else __builtin_prefetch(w + (P + row / TILE_ROWS % P) * 16 * depth + 16 * k, 0, 2);
-#endif
+            UNROLLED for (int p = P; p < 2 * P; p++) __builtin_prefetch(w + p * 16 * depth + 16 * k, 0, 2);
             UNROLLED for (int r = 0; r < R; r++)
                 UNROLLED for (int p = 0; p < P; p++) dot4(acc[r][p], a + r * depth + k, w + p * 16 * depth + 16 * k);
         }
@@ -191,11 +186,13 @@ void tile(const Matrix& m, const Input& in, int64_t row, int64_t column, Float16
         Float16 acc[R][P] = {};
         const float* w = m.numbers + column * depth;
         const float* a = in.numbers + row * depth;
-        for (int64_t k = 0; k < depth; k++)
+        for (int64_t k = 0; k < depth; k++) {
+            UNROLLED for (int p = P; p < 2 * P; p++) __builtin_prefetch(w + p * 16 * depth + 16 * k, 0, 2);
             UNROLLED for (int p = 0; p < P; p++) {
                 Float16 weights = load(w + p * 16 * depth + 16 * k);
                 UNROLLED for (int r = 0; r < R; r++) acc[r][p] += a[r * depth + k] * weights;
             }
+        }
         UNROLLED for (int r = 0; r < R; r++)
             UNROLLED for (int p = 0; p < P; p++) out[r][p] = acc[r][p] + load(m.bias + column + 16 * p);
     }
