@@ -186,7 +186,9 @@ private:
             m.bytes = take<int8_t>(columns, depth);
             m.scales = take<float>(1, columns);
             std::vector<int32_t> excess(columns);
-            for (int64_t i = 0; i < columns * depth; i++) excess[i / depth / 16 * 16 + i % 64 / 4] += 128 * m.bytes[i];
+            for (int64_t column = 0, at = 0; column < columns; column += 16)
+                for (int64_t unit = 0; unit < depth / 4; unit++)
+                    for (int i = 0; i < 64; i++) excess[column + i / 4] += 128 * m.bytes[at++];
             excesses.push_back(std::move(excess));
             m.excess = excesses.back().data();
         } else {
