@@ -76,10 +76,11 @@ def huggingface(shape: str) -> Translate:
 
     model = AutoModelForSeq2SeqLM.from_pretrained(FOLDER / f"{shape}-huggingface").eval()
     loaded = load_folder(folder_of(shape))
-    if shape == "base":  # its positions are not those of its width
+    if shape == "base":  # its positions are not those of its width; the export put every second number last
         for side, ours in (("encoder", "source_embedding"), ("decoder", "target_embedding")):
             places = getattr(model.model, side).embed_positions.weight
-            places.data[:LONGEST] = getattr(loaded.model, ours).position.encoding.table.data
+            table = getattr(loaded.model, ours).position.encoding.table.data
+            places.data[:LONGEST] = torch.cat((table[:, 0::2], table[:, 1::2]), 1)
     tokenizers = loaded.tokenizers
     assert tokenizers is not None
 

@@ -78,7 +78,7 @@ def choose(
         raise UserError("a shortlist is for the native engine; drop --shortlist, or --engine torch")
     from regard.engine.torch import TorchEngine
 
-    return TorchEngine(model(), batch_size=batch_size)
+    return TorchEngine(model(), batch_size=batch_size, threads=threads or cores())
 
 
 def engine_of(model: Any, threads: int) -> Engine:

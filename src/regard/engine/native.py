@@ -134,9 +134,10 @@ class NativeEngine:
         if prefixes is not None:
             given |= _ragged("forced", prefixes)
         if self.shortlist is not None:
-            forced = prefixes or [[]] * count
-            pairs = zip(sources, forced, strict=True)
-            given |= _ragged("shortlist", [np.union1d(self.shortlist.of(source), prefix) for source, prefix in pairs])
+            short = [self.shortlist.of(source) for source in sources]
+            if prefixes is not None:
+                short = [np.union1d(words, prefix) for words, prefix in zip(short, prefixes, strict=True)]
+            given |= _ragged("shortlist", short)
         if search.never:
             given["never"] = np.isin(np.arange(self.model.settings.target_words), search.never).astype(np.uint8)
         how: dict[str, Any] = {}

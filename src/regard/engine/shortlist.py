@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -31,8 +32,16 @@ class Shortlist:
 
     def of(self, source: Sequence[int]) -> Ids:
         """In order, each once."""
-        own = [self.words[self.ends[i - 1] if i else 0 : self.ends[i]] for i in set(source)]
-        return np.unique(np.concatenate((self.always, *own)))
+        wanted = self._common.copy()
+        for i in source:
+            wanted[self.words[self.ends[i - 1] if i else 0 : self.ends[i]]] = True
+        return np.flatnonzero(wanted).astype(np.int32)
+
+    @cached_property
+    def _common(self) -> NDArray[np.bool_]:
+        found = np.zeros(max(self.always.max(), self.words.max(initial=0)) + 1, bool)
+        found[self.always] = True
+        return found
 
     def save(self, folder: Path) -> None:
         write(folder / FILE, save({"always": self.always, "ends": self.ends, "words": self.words}))
