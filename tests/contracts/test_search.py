@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard.decode.beam import breadth_first
 from regard.decode.config import Beam, Greedy, LengthRule
-from regard.decode.filters import Filter, Forbid, ForcedPrefix, Listen, MinimumLength, NoRepeat
+from regard.decode.filters import Filter, Forbid, ForcedPrefix, Halt, Listen, MinimumLength, NoRepeat
 from regard.decode.job import Job
 from regard.decode.search import decode
 from regard.decode.stepper import Step
@@ -91,6 +91,7 @@ FILTERS = {
     "no repeat": ([NoRepeat(2)], lambda s, w: no_repeat(w)),
     "prefix": ([ForcedPrefix(Padded.of(PREFIX))], lambda s, w: list(w[: len(PREFIX[s])]) == PREFIX[s]),
     "stop": ([Listen(lambda said: STOP in spelled(said), END)], lambda s, w: stops(w)),
+    "halt": ([Halt()], lambda s, w: True),
     "listen": ([Listen(lambda said: False, END)], lambda s, w: True),
     "all": (
         [ForcedPrefix(Padded.of(PREFIX)), NoRepeat(2), MinimumLength(4, END)],

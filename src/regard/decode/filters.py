@@ -32,6 +32,18 @@ class Filter:
         return self
 
 
+class Halt(Filter):
+    """Ends a search from outside, before its next word."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def apply(self, log_probs: Tensor, history: Tensor) -> Tensor:
+        if self.asked:
+            raise InterruptedError
+        return log_probs
+
+
 @dataclass(frozen=True)
 class Forbid(Filter):
     """Never these words."""

@@ -9,10 +9,9 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from regard.decode.config import Beam, Hypothesis, Search
-from regard.decode.filters import Filter, ForcedPrefix, Listen
+from regard.decode.filters import Filter, ForcedPrefix, Halt, Listen
 from regard.decode.search import decode
 from regard.decode.stepper import Stepper
 from regard.engine.engine import Heard, Tick
@@ -56,8 +55,8 @@ class TorchEngine:
             batch = Padded.of([sources[i] for i in members])
             prompts = batch if isinstance(self.model, LanguageModel) else None
             forced: list[Filter] = [] if prefixes is None else [ForcedPrefix.of([prefixes[i] for i in members])]
-            asked = {"filters": [*forced, *filters], "prefix": prompts, "sentences": members}
-            return members, decode(self.model, batch, search, **asked)
+            own = [*forced, *filters]
+            return members, decode(self.model, batch, search, filters=own, prefix=prompts, sentences=members)
 
         with _side_by_side(1 if heard else min(self.threads, len(batches)), halt) as do:
             for members, found in do(work, batches):
@@ -78,18 +77,6 @@ class TorchEngine:
             fit = max(1, min(share, self.tokens // ((len(sources[order[done]]) + told) * size)))
             yield order[done : done + (self.batch_size or fit)]
             done += self.batch_size or fit
-
-
-class Halt(Filter):
-    """Ends a search from outside, before its next word."""
-
-    def __init__(self) -> None:
-        self.asked = False
-
-    def apply(self, log_probs: Tensor, history: Tensor) -> Tensor:
-        if self.asked:
-            raise InterruptedError
-        return log_probs
 
 
 @contextmanager
