@@ -19,7 +19,7 @@ from regard.errors import UserError
 from regard.rng import Key
 
 LEVELS = ("portable", "AVX2", "AVX-512")
-TOGETHER = 32  # sentences that a thread steps at once: more leave the second cache
+TOGETHER = 16  # sentences that a thread steps at once: more leave the second cache
 LINE = 64  # bytes of a cache line
 ROWS = 512  # positions that are made at first
 SIZES = {"source_places": "source_rows", "target_places": "target_rows", "turns": "turn_rows"}
