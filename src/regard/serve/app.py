@@ -1,0 +1,139 @@
+"""The routes, and what holds for all of them: keys, bounds, headers, and how refusals look."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from regard.serve import libre, openai, own
+from regard.serve.figures import Figures
+from regard.serve.house import House
+from regard.serve.wire import RefusedError
+
+Handler = Callable[[House, Request], Awaitable[Response]]
+CSP = "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
+HEADERS = {
+    "Content-Security-Policy": CSP,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+ROUTES: dict[str, tuple[str, Handler]] = {
+    "/translate": ("POST", libre.translate),
+    "/detect": ("POST", libre.detect),
+    "/languages": ("GET", libre.languages),
+    "/frontend/settings": ("GET", libre.settings),
+    "/health": ("GET", libre.health),
+    "/v1/models": ("GET", openai.models),
+    "/v1/completions": ("POST", openai.complete),
+    "/api/translate": ("POST", own.translate),
+    "/api/attention": ("POST", own.attention),
+    "/api/models": ("GET", own.models),
+    "/ready": ("GET", own.ready),
+}
+log = logging.getLogger("regard.serve")
+
+
+def app(house: House) -> Starlette:
+    figures = Figures(house)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> Any:
+        try:
+            yield
+        finally:
+            await house.close()
+
+    routes = [Route(path, _endpoint(house, figures, path, act), methods=[method]) for path, (method, act) in ROUTES.items()]
+    routes += [Route("/metrics", lambda request: figures.response(), methods=["GET"])]
+    page = StaticFiles(directory=str(files("regard.serve") / "page"), html=True)
+    made = Starlette(routes=[*routes, Mount("/", page)], lifespan=lifespan)
+    made.add_middleware(Guard, house=house)
+    return made
+
+
+def _endpoint(house: House, figures: Figures, path: str, act: Handler) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        began = time.perf_counter()
+        try:
+            response = await act(house, request)
+        except RefusedError as error:
+            response = refused(path, error)
+        figures.count(path, response.status_code, time.perf_counter() - began)
+        log.info("%s %d %.0f ms", path, response.status_code, 1000 * (time.perf_counter() - began))
+        return response
+
+    return answer
+
+
+def refused(path: str, error: RefusedError) -> JSONResponse:
+    """In the shape of the interface that was asked."""
+    headers = {"Retry-After": "1"} if error.status in (429, 503) else {}
+    if path.startswith("/v1/"):
+        kind = "invalid_request_error" if error.status < 500 else "server_error"
+        code = {401: "invalid_api_key", 404: "model_not_found", 503: "server_is_overloaded"}.get(error.status)
+        told: Any = {"message": error.message, "type": kind, "param": error.param, "code": code}
+    else:
+        told = error.message
+    return JSONResponse({"error": told}, error.status, headers)
+
+
+class Guard:
+    """Before anything is read: is there room, is there a key? And headers for every answer."""
+
+    def __init__(self, app: ASGIApp, house: House) -> None:
+        self.app, self.house, self.inside = app, house, 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *((k.lower().encode(), v.encode()) for k, v in HEADERS.items())]
+            await send(message)
+
+        path = scope["path"]
+        if self.house.keys and not known(self.house.keys, Request(scope)):
+            response: Response = refused(path, RefusedError(401, "a key is needed, as Authorization: Bearer KEY"))
+            response.headers["WWW-Authenticate"] = 'Basic realm="Regard"'
+            await response(scope, receive, with_headers)
+            return
+        if self.inside >= self.house.limits.requests and path not in ("/health", "/ready", "/metrics"):
+            await refused(path, RefusedError(503, "there is too much to do; try again soon"))(scope, receive, with_headers)
+            return
+        self.inside += 1
+        try:
+            await self.app(scope, receive, with_headers)
+        finally:
+            self.inside -= 1
+
+
+def known(keys: tuple[str, ...], request: Request) -> bool:
+    """A key as a bearer token, as the password that browsers ask for, or behind the question mark."""
+    given = [request.query_params.get("api_key", "")]
+    kind, _, value = request.headers.get("authorization", "").partition(" ")
+    if kind.lower() == "bearer":
+        given.append(value.strip())
+    elif kind.lower() == "basic":
+        try:
+            given.append(base64.b64decode(value, validate=True).decode().partition(":")[2])
+        except (binascii.Error, UnicodeDecodeError):
+            pass
+    found = [hmac.compare_digest(key.encode(), one.encode()) for key in keys for one in given]  # all, in constant time
+    return any(found)

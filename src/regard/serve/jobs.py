@@ -1,0 +1,101 @@
+"""What a worker does with a model when it is told to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from regard.decode.config import Beam, Greedy, Sample, Search
+from regard.errors import UserError
+from regard.tasks.teller import Stream, Teller
+from regard.tasks.translator import Translator
+
+Job = dict[str, Any]
+Tick = Callable[..., None]
+Part = Callable[[dict[str, Any]], None]
+
+
+def described(model: Any) -> dict[str, Any]:
+    """What the service says of a model; the engine is made for it, so that the first request finds it."""
+    if isinstance(model, Translator):
+        model.translate(["a"])
+    elif isinstance(model, Teller):
+        model.prompts(["a"])
+    else:
+        raise UserError(f"{model.loaded.folder}: fills blanks, which is not served; `regard run` does it")
+    own = model.loaded.search
+    return {
+        "task": model.loaded.task,
+        "engine": model.engine.about,
+        "beam": own.size if isinstance(own, Beam) else 1,
+        "max_length": model.max_length,
+    }
+
+
+def translate(model: Translator, job: Job, tick: Tick, part: Part) -> list[Any]:
+    """For each line its outputs, best first; none for a blank one."""
+    size = max(job["beam"], job["best"])
+    own = model.loaded.search
+    given = {"max_length": own.max_length, "max_ratio": own.max_ratio, "never": own.never}
+    beam = replace(own, size=size, num_best=job["best"]) if isinstance(own, Beam) else Beam(**given, size=size)
+    model.search = beam if size > 1 else Greedy(**given)
+    return model.outputs(job["texts"], tick)
+
+
+def detect(model: Translator, job: Job, tick: Tick, part: Part) -> list[float]:
+    """How many tokens of the model's source language a character of each text takes: fewer fit better."""
+    rows = model.tokenizers.source.encode(job["texts"])
+    return [len(row) / max(1, len(text)) for row, text in zip(rows, job["texts"], strict=True)]
+
+
+def tell(model: Teller, job: Job, tick: Tick, part: Part) -> list[Any]:
+    """What follows each prompt, `best` times, drawn by seeds that follow one another; in parts, where they are wanted."""
+    found = []
+    for prompt in job["texts"]:
+        for nth in range(job["best"]):
+            model.search = _drawn(model.loaded.search, job, nth)
+            said = _say(model, prompt, job, tick, part, len(found))
+            found.append(said)
+    return found
+
+
+def _drawn(own: Search, job: Job, nth: int) -> Search:
+    given: dict[str, Any] = {"max_length": job["tokens"], "never": own.never}
+    if job["temperature"] == 0:
+        return Greedy(**given)
+    drawn = {"temperature": job["temperature"], "top_p": job["top_p"], "top_k": job["top_k"], "seed": job["seed"] + nth}
+    return Sample(**given, **drawn)
+
+
+def _say(model: Teller, prompt: str, job: Job, tick: Tick, part: Part, index: int) -> dict[str, Any]:
+    stop = job["stop"]
+    stream = Stream(lambda text: part({"index": index, "text": text}), stop)
+
+    def heard(text: str) -> None:
+        tick()
+        if job["stream"]:
+            stream(text)
+
+    ((best, *_),) = model.tell([prompt], stop=stop, heard=heard)
+    text = model.text(best, stop)
+    if job["stream"]:
+        stream.end(text)
+    ended = best.tokens[-1:] == [model.end] or text != model.spell(best.tokens)
+    return {
+        "text": text,
+        "finish": "stop" if ended else "length",
+        "read": len(model.prompts([prompt])[0]),
+        "said": len(best.tokens),
+        "log_prob": best.log_prob,
+    }
+
+
+def look(model: Any, job: Job, tick: Tick, part: Part) -> dict[str, Any]:
+    """What it looked at while it said what it said, or would have said what is given."""
+    (text,) = job["texts"]
+    found: dict[str, Any] = model.attend(text, job["target"]).page(job["weights"])
+    return found
+
+
+JOBS: dict[str, Callable[..., Any]] = {"translate": translate, "tell": tell, "detect": detect, "look": look}
