@@ -56,18 +56,23 @@ class Desk:
     waiting: deque[Task] = field(default_factory=deque)
     doing: list[Task] = field(default_factory=list)
     number: int = 0
+    runner: asyncio.Task[None] | None = None
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def open(self) -> None:
-        """Start the worker; what it refuses is a mistake of the user's."""
-        self.wake = asyncio.Event()
-        await self._start()
-        self.runner = asyncio.create_task(self._run())
+        """Start the worker, if it is not there yet; what it refuses is a mistake of the user's."""
+        async with self.lock:
+            if self.runner is None:
+                await self._start()
+                self.runner = asyncio.create_task(self._run())
 
     async def close(self) -> None:
-        self.runner.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self.runner
-        await self._kill()
+        if self.runner is not None:
+            self.runner.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self.runner
+            await self._kill()
 
     async def ask(
         self, how: dict[str, Any], texts: list[str], heard: Callable[[dict[str, Any]], None] | None = None

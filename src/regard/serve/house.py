@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from regard.serve.config import Limits
 from regard.serve.desk import Desk
-from regard.serve.languages import languages
 
 
 @dataclass(frozen=True)
@@ -39,6 +38,18 @@ class House:
         how["beam"] = beam or self.desk.models[direction.model]["beam"]
         found = iter(await self.desk.ask(how, [line for own in lines for line in own]))
         return [_joined([next(found) for _ in own], best) for own in lines]
+
+    async def open(self) -> None:
+        await self.desk.open()
+        self.directions = [each for each in self.directions if self.desk.models[each.model]["task"] == "translation"]
+
+    async def close(self) -> None:
+        await asyncio.gather(self.desk.close(), self.looker.close())
+
+    async def look(self, model: int, text: str, output: str | None) -> Any:
+        how = {"do": "look", "model": model, "target": output, "weights": self.limits.weights}
+        await self.looker.open()
+        return await self.looker.ask(how, [text])
 
     async def fit(self, model: int, texts: list[str]) -> list[float]:
         return await self.desk.ask({"do": "detect", "model": model}, texts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,8 @@ from regard.errors import UserError
 from regard.serve.app import app
 from regard.serve.config import Limits
 from regard.serve.desk import Desk
-from regard.serve.house import House
+from regard.serve.house import Direction, House
+from regard.serve.languages import languages
 
 HEADER = 1 << 16  # bytes of a request's head
 
@@ -62,6 +63,31 @@ class Patient(H11Protocol):
     def _end(self) -> None:
         if (self.cycle is None or self.cycle.response_complete) and not self.transport.is_closing():
             self.transport.close()
+
+
+def serve_models(
+    models: list[str], *, host: str, port: int, engine: str, threads: int | None, key_file: Path | None
+) -> None:
+    """Until it is told to end."""
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    given = named(models)
+    folders = [str(path) for _, path, _ in given]
+    limits = Limits()
+    work = {"engine": engine, "threads": threads or cores()}
+    desk, looker = Desk(folders, limits, **work), Desk(folders, limits, engine="torch", threads=1)
+    directions = [
+        Direction(number, *(pair or languages(path)), None) for number, (_, path, pair) in enumerate(given)
+    ]
+    house = House([name for name, _, _ in given], directions, limits, desk, looker, _keys(key_file))
+    try:
+        asyncio.run(run(house, host, port))
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _keys(path: Path | None) -> tuple[str, ...]:
+    text = os.environ.get("REGARD_API_KEYS", "") if path is None else path.read_text("utf-8")
+    return tuple(filter(None, (key.strip() for key in text.replace(",", "\n").splitlines())))
 
 
 async def run(house: House, host: str, port: int) -> None:
