@@ -287,13 +287,16 @@ def attend(
     text: Annotated[list[str] | None, typer.Argument(help="A sentence to translate, or to go on with.")] = None,
     target: Annotated[str | None, typer.Option(help="Look at this output instead of the model's own.")] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A .html with everything, .svg, .png or .json; not the terminal.")
+        Path | None,
+        typer.Option("--output", "-o", help="A .html with everything, .svg, .png or .json; not the terminal."),
     ] = None,
     site: Annotated[str | None, typer.Option(help="Such as decoder.0.cross. Default: the last across.")] = None,
     head: Annotated[int | None, typer.Option(help="One head, from 0. Default: their mean.")] = None,
     pieces: Annotated[bool, typer.Option("--pieces", help="Show the model's own pieces, not words.")] = False,
     beam: Annotated[int | None, typer.Option(min=1, help="Hypotheses kept; 1 is greedy. Default: the model's.")] = None,
-    heads: Annotated[Path | None, typer.Option(help="All heads over the lines of a file: what is lost without each.")] = None,
+    heads: Annotated[
+        Path | None, typer.Option(help="All heads over the lines of a file: what is lost without each.")
+    ] = None,
     worst: Annotated[Path | None, typer.Option(help="Of the lines of a file those that were covered worst.")] = None,
     targets: Annotated[Path | None, typer.Option(help="What was said to those lines, if not by the model.")] = None,
     count: Annotated[int, typer.Option(min=1, help="How many of the worst.")] = 10,

@@ -14,7 +14,7 @@ SLACK = 1e-3  # by which a weight in half precision may miss [0, 1]
 COLUMNS = 100  # of a terminal
 LABEL = 12  # columns that target words get however many source words there are
 STACK = 20  # characters of a source word on top of one another
-FONTS = ["DejaVu Sans", "Noto Sans CJK JP", "sans-serif"]  # the first that has a letter draws it
+FONTS = ("DejaVu Sans", "Noto Sans CJK JP", "Noto Sans CJK SC", "WenQuanYi Zen Hei")  # the first with a letter draws it
 CELL, FONT, GAP, SLANT = 20, 12, 6, 60  # pixels of the drawing, and degrees
 
 
@@ -79,8 +79,11 @@ class Picture:
         """The same figure, as dots."""
         try:
             from matplotlib.figure import Figure
+            from matplotlib.font_manager import fontManager
         except ImportError as error:
             raise UserError("a .png needs matplotlib: pip install 'regard[plots]'; a .svg needs nothing") from error
+        here = {font.name for font in fontManager.ttflist}
+        fonts = [name for name in FONTS if name in here]
         figure = Figure(figsize=(1 + 0.3 * len(self.source), 1 + 0.3 * len(self.target)), dpi=150)
         axes = figure.subplots()
         axes.imshow(self.weights, cmap="gray", vmin=0, vmax=1, interpolation="none")
@@ -90,7 +93,7 @@ class Picture:
         axes.set_yticks(range(len(self.target)), [visible(word) for word in self.target])
         for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
             label.set_parse_math(False)
-            label.set_fontfamily(FONTS)
+            label.set_fontfamily(fonts)
         axes.tick_params(length=0)
         axes.set_title(visible(self.title))
         out = BytesIO()

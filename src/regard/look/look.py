@@ -94,7 +94,9 @@ class Look:
         told = [_packed(path, weights, *self.sides(path)) for path, weights in maps.items()]
         if (moved := self.saliency()) is not None:
             sides = ("target", "source" if self.told.source else "taken")
-            told.append({**_packed(SALIENCY, moved[None], *sides), "remark": "How much each word read moved each said."})
+            told.append(
+                {**_packed(SALIENCY, moved[None], *sides), "remark": "How much each word read moved each said."}
+            )
         sides = {name: vars(self)[name] for name in ("source", "target", "taken")}
         tree = self.tree()
         return {
@@ -130,7 +132,13 @@ class Look:
 def _packed(path: str, weights: Tensor, rows: str, columns: str) -> dict[str, Any]:
     numbers = weights.detach().float().contiguous().numpy().astype("<f4").tobytes()
     heads = weights.shape[0]
-    return {"name": path, "rows": rows, "columns": columns, "heads": heads, "weights": base64.b64encode(numbers).decode()}
+    return {
+        "name": path,
+        "rows": rows,
+        "columns": columns,
+        "heads": heads,
+        "weights": base64.b64encode(numbers).decode(),
+    }
 
 
 def _head(weights: Tensor, head: int | None, path: str) -> Tensor:

@@ -81,7 +81,9 @@ def worst(
     """Sentences by how badly the last cross-attention covers their words, worst first."""
     found = []
     for at in range(0, len(texts), BATCH):
-        for text, told in zip(texts[at : at + BATCH], explain(model.model, *_batch(model, texts, outputs, at)), strict=True):
+        for text, told in zip(
+            texts[at : at + BATCH], explain(model.model, *_batch(model, texts, outputs, at)), strict=True
+        ):
             sites = [site for site in told.maps if site.endswith("cross")]
             if not sites:
                 raise UserError("this model does not look across from a target to a source; train one with attention")

@@ -58,7 +58,9 @@ def app(house: House) -> Starlette:
         finally:
             await house.close()
 
-    routes = [Route(path, _endpoint(house, figures, path, act), methods=[method]) for path, (method, act) in ROUTES.items()]
+    routes = [
+        Route(path, _endpoint(house, figures, path, act), methods=[method]) for path, (method, act) in ROUTES.items()
+    ]
     routes += [Route("/metrics", lambda request: figures.response(), methods=["GET"])]
     page = StaticFiles(directory=str(files("regard.serve") / "page"), html=True)
     made = Starlette(routes=[*routes, Mount("/", page)], lifespan=lifespan)
@@ -105,7 +107,10 @@ class Guard:
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *((k.lower().encode(), v.encode()) for k, v in HEADERS.items())]
+                message["headers"] = [
+                    *message["headers"],
+                    *((k.lower().encode(), v.encode()) for k, v in HEADERS.items()),
+                ]
             await send(message)
 
         path = scope["path"]
@@ -115,7 +120,9 @@ class Guard:
             await response(scope, receive, with_headers)
             return
         if self.inside >= self.house.limits.requests and path not in ("/health", "/ready", "/metrics"):
-            await refused(path, RefusedError(503, "there is too much to do; try again soon"))(scope, receive, with_headers)
+            await refused(path, RefusedError(503, "there is too much to do; try again soon"))(
+                scope, receive, with_headers
+            )
             return
         self.inside += 1
         try:

@@ -31,7 +31,9 @@ class House:
     keys: tuple[str, ...] = ()
     began: int = field(default_factory=lambda: int(time.time()))
 
-    async def translate(self, direction: Direction, texts: list[str], *, best: int = 1, beam: int | None = None) -> list[Any]:
+    async def translate(
+        self, direction: Direction, texts: list[str], *, best: int = 1, beam: int | None = None
+    ) -> list[Any]:
         """For each text its outputs, best first; lines are translated each by itself."""
         lines = [text.split("\n") for text in texts]
         how = {"do": "translate", "model": direction.model, "tag": direction.tag, "best": best}
@@ -60,7 +62,10 @@ def _joined(lines: list[list[dict[str, Any]]], best: int) -> list[dict[str, Any]
     most = min(best, max((len(outputs) for outputs in lines), default=0)) or 1
     made = []
     for rank in range(most):
-        ranked = [outputs[min(rank, len(outputs) - 1)] if outputs else {"text": "", "score": 0.0, "log_prob": 0.0} for outputs in lines]
+        ranked = [
+            outputs[min(rank, len(outputs) - 1)] if outputs else {"text": "", "score": 0.0, "log_prob": 0.0}
+            for outputs in lines
+        ]
         filled = [each for each, outputs in zip(ranked, lines, strict=True) if outputs]
         made.append(
             {

@@ -48,9 +48,7 @@ class Complete(BaseModel):
 
 
 async def models(house: House, request: Request) -> JSONResponse:
-    data = [
-        {"id": name, "object": "model", "created": house.began, "owned_by": "regard"} for name in house.names
-    ]
+    data = [{"id": name, "object": "model", "created": house.began, "owned_by": "regard"} for name in house.names]
     return JSONResponse({"object": "list", "data": data})
 
 
@@ -58,9 +56,16 @@ async def complete(house: House, request: Request) -> Response:
     given = await asked(request, Complete, house.limits)
     prompts = [given.prompt] if isinstance(given.prompt, str) else given.prompt
     how, stops = _checked(house, given, prompts)
-    head = {"id": f"cmpl-{secrets.token_hex(12)}", "object": "text_completion", "created": int(time.time()), "model": given.model}
+    head = {
+        "id": f"cmpl-{secrets.token_hex(12)}",
+        "object": "text_completion",
+        "created": int(time.time()),
+        "model": given.model,
+    }
     if given.stream:
-        return StreamingResponse(_streamed(house, given, how, prompts, head), media_type="text/event-stream", headers=STREAM)
+        return StreamingResponse(
+            _streamed(house, given, how, prompts, head), media_type="text/event-stream", headers=STREAM
+        )
     found = await while_there(request, house.desk.ask(how, prompts))
     choices = []
     for i, said in enumerate(found):
@@ -96,7 +101,14 @@ def _checked(house: House, given: Complete, prompts: list[str]) -> tuple[dict[st
             raise RefusedError(400, f"{name}: is more than this service does", param=name)
     seed = secrets.randbits(40) if given.seed is None else given.seed & ((1 << 62) - 1)
     drawn = {"temperature": given.temperature, "top_p": given.top_p, "top_k": given.top_k, "seed": seed}
-    how = {"do": "tell", "model": number, "best": given.n, "tokens": given.max_tokens, "stop": stops, "stream": given.stream}
+    how = {
+        "do": "tell",
+        "model": number,
+        "best": given.n,
+        "tokens": given.max_tokens,
+        "stop": stops,
+        "stream": given.stream,
+    }
     return how | drawn, stops
 
 

@@ -41,7 +41,9 @@ async def translate(house: House, request: Request) -> JSONResponse:
         raise RefusedError(400, f"best: at most {house.limits.best} outputs are given", param="best")
     direction = chosen(house, given)
     found = await while_there(request, house.translate(direction, texts, best=given.best, beam=given.beam))
-    answers: list[dict[str, Any]] = [{"text": text, "outputs": outputs} for text, outputs in zip(texts, found, strict=True)]
+    answers: list[dict[str, Any]] = [
+        {"text": text, "outputs": outputs} for text, outputs in zip(texts, found, strict=True)
+    ]
     if given.alignment:
         for answer in answers:
             for output in answer["outputs"]:

@@ -75,9 +75,7 @@ def serve_models(
     limits = Limits()
     work = {"engine": engine, "threads": threads or cores()}
     desk, looker = Desk(folders, limits, **work), Desk(folders, limits, engine="torch", threads=1)
-    directions = [
-        Direction(number, *(pair or languages(path)), None) for number, (_, path, pair) in enumerate(given)
-    ]
+    directions = [Direction(number, *(pair or languages(path)), None) for number, (_, path, pair) in enumerate(given)]
     house = House([name for name, _, _ in given], directions, limits, desk, looker, _keys(key_file))
     try:
         asyncio.run(run(house, host, port))

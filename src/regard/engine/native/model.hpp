@@ -70,7 +70,7 @@ struct Shape {
 };
 
 // The likeliest words of one row, best first, and the exponentials of all its logits.
-struct Best {
+struct alignas(64) Best {
     Float16 sums{};
     float sum = 0, most = MINUS_INFINITY;
     int64_t size = 0, found = 0;
