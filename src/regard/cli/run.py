@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from regard.cli.lines import Tick, input_chunks, run_lines, warn
 from regard.decode.config import Beam, Greedy, Hypothesis, Sample, Search
 from regard.errors import UserError
-from regard.files import write
 from regard.metrics.alignment import pharaoh
 from regard.tasks.ready import Ready
 from regard.tasks.teller import Stream, Teller

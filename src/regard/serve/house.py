@@ -48,6 +48,12 @@ class House:
     async def close(self) -> None:
         await asyncio.gather(self.desk.close(), self.looker.close())
 
+    async def align(self, direction: Direction, pairs: list[tuple[str, str]]) -> list[str]:
+        """Links of words, for each text of one line and its output."""
+        how = {"do": "align", "model": direction.model, "said": [said for _, said in pairs]}
+        await self.looker.open()
+        return await self.looker.ask(how, [text for text, _ in pairs])
+
     async def look(self, model: int, text: str, output: str | None) -> Any:
         how = {"do": "look", "model": model, "target": output, "weights": self.limits.weights}
         await self.looker.open()
@@ -72,6 +78,7 @@ def _joined(lines: list[list[dict[str, Any]]], best: int) -> list[dict[str, Any]
                 "text": "\n".join(each["text"] for each in ranked),
                 "score": sum(each["score"] for each in filled) / max(1, len(filled)),
                 "log_prob": sum(each["log_prob"] for each in filled),
+                "tokens": [piece for each in filled for piece in each["tokens"]],
             }
         )
     return made

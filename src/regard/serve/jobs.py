@@ -9,7 +9,7 @@ from typing import Any
 from regard.decode.config import Beam, Greedy, Sample, Search
 from regard.errors import UserError
 from regard.tasks.teller import Stream, Teller
-from regard.tasks.translator import Translator
+from regard.tasks.translator import Output, Translator
 
 Job = dict[str, Any]
 Tick = Callable[..., None]
@@ -40,7 +40,21 @@ def translate(model: Translator, job: Job, tick: Tick, part: Part) -> list[Any]:
     given = {"max_length": own.max_length, "max_ratio": own.max_ratio, "never": own.never}
     beam = replace(own, size=size, num_best=job["best"]) if isinstance(own, Beam) else Beam(**given, size=size)
     model.search = beam if size > 1 else Greedy(**given)
-    return model.outputs(job["texts"], tick)
+    return [[_told(model, output) for output in outputs] for outputs in model.outputs(job["texts"], tick)]
+
+
+def _told(model: Translator, output: Output) -> dict[str, Any]:
+    pieces = [piece for tokens in output.tokens for piece in model.tokenizers.target.pieces(tokens)]
+    return {"text": output.text, "score": output.score, "log_prob": output.log_prob, "tokens": pieces}
+
+
+def align(model: Translator, job: Job, tick: Tick, part: Part) -> list[str]:
+    """Links between the words of each text and those of its output, as 0-0 1-2."""
+    from regard.metrics.alignment import pharaoh
+    from regard.tasks.align import Aligned, Reading
+
+    aligned, reading = Aligned(model, job["texts"], model.spelled(job["said"])), Reading.of(model.loaded.folder)
+    return [pharaoh(aligned.links(i, reading)) for i in range(len(job["texts"]))]
 
 
 def detect(model: Translator, job: Job, tick: Tick, part: Part) -> list[float]:
@@ -98,4 +112,10 @@ def look(model: Any, job: Job, tick: Tick, part: Part) -> dict[str, Any]:
     return found
 
 
-JOBS: dict[str, Callable[..., Any]] = {"translate": translate, "tell": tell, "detect": detect, "look": look}
+JOBS: dict[str, Callable[..., Any]] = {
+    "translate": translate,
+    "tell": tell,
+    "detect": detect,
+    "look": look,
+    "align": align,
+}

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import BaseModel, Field
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse
 
 from regard.serve.house import Direction, House
 from regard.serve.wire import RefusedError, asked, bounded, while_there
@@ -41,13 +39,15 @@ async def translate(house: House, request: Request) -> JSONResponse:
         raise RefusedError(400, f"best: at most {house.limits.best} outputs are given", param="best")
     direction = chosen(house, given)
     found = await while_there(request, house.translate(direction, texts, best=given.best, beam=given.beam))
-    answers: list[dict[str, Any]] = [
-        {"text": text, "outputs": outputs} for text, outputs in zip(texts, found, strict=True)
-    ]
+    answers = [{"text": text, "outputs": outputs} for text, outputs in zip(texts, found, strict=True)]
     if given.alignment:
-        for answer in answers:
-            for output in answer["outputs"]:
-                output["alignment"] = await while_there(request, house.align(direction, answer["text"], output["text"]))
+        one = [
+            (text, output) for text, outputs in zip(texts, found, strict=True) for output in outputs if _is_line(text)
+        ]
+        pairs = [(text, output["text"]) for text, output in one]
+        links = await while_there(request, house.align(direction, pairs)) if pairs else []
+        for (_, output), link in zip(one, links, strict=True):
+            output["alignment"] = link
     told = {"model": house.names[direction.model], "source": direction.source, "target": direction.target}
     return JSONResponse({**told, "translations": answers})
 
@@ -55,9 +55,13 @@ async def translate(house: House, request: Request) -> JSONResponse:
 async def attention(house: House, request: Request) -> JSONResponse:
     given = await asked(request, Attention, house.limits)
     bounded([given.text, given.output or ""], house.limits, "text")
-    if not given.text.strip() or "\n" in given.text.strip():
+    if not _is_line(given.text):
         raise RefusedError(400, "text: has to be one line, and not blank", param="text")
     return JSONResponse(await while_there(request, house.look(chosen(house, given).model, given.text, given.output)))
+
+
+def _is_line(text: str) -> bool:
+    return bool(text.strip()) and "\n" not in text.strip()
 
 
 async def ready(house: House, request: Request) -> JSONResponse:
