@@ -16,12 +16,13 @@ def page(title: str, data: dict[str, Any]) -> str:
     web = files("regard.look") / "web"
     style, script = ((web / name).read_text("utf-8") for name in ("view.css", "view.js"))
     told = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")  # so that no text can end the script
+    policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
 <title>{markup(title)}</title>
 <style>body {{ margin: 1.5rem; }}
 {style}</style>

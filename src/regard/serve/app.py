@@ -8,7 +8,7 @@ import hmac
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib.resources import files
 from typing import Any
 
@@ -25,9 +25,8 @@ from regard.serve.house import House
 from regard.serve.wire import RefusedError
 
 Handler = Callable[[House, Request], Awaitable[Response]]
-CSP = "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
 HEADERS = {
-    "Content-Security-Policy": CSP,
+    "Content-Security-Policy": "default-src 'self'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -138,9 +137,7 @@ def known(keys: tuple[str, ...], request: Request) -> bool:
     if kind.lower() == "bearer":
         given.append(value.strip())
     elif kind.lower() == "basic":
-        try:
+        with suppress(binascii.Error, UnicodeDecodeError):
             given.append(base64.b64decode(value, validate=True).decode().partition(":")[2])
-        except (binascii.Error, UnicodeDecodeError):
-            pass
     found = [hmac.compare_digest(key.encode(), one.encode()) for key in keys for one in given]  # all, in constant time
     return any(found)

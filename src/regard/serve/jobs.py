@@ -35,7 +35,7 @@ def described(model: Any) -> dict[str, Any]:
 
 def translate(model: Translator, job: Job, tick: Tick, part: Part) -> list[Any]:
     """For each line its outputs, best first; none for a blank one."""
-    size = max(job["beam"], job["best"])
+    size, model.tag = max(job["beam"], job["best"]), job["tag"]
     own = model.loaded.search
     given = {"max_length": own.max_length, "max_ratio": own.max_ratio, "never": own.never}
     beam = replace(own, size=size, num_best=job["best"]) if isinstance(own, Beam) else Beam(**given, size=size)
@@ -64,7 +64,7 @@ def detect(model: Translator, job: Job, tick: Tick, part: Part) -> list[float]:
 
 
 def tell(model: Teller, job: Job, tick: Tick, part: Part) -> list[Any]:
-    """What follows each prompt, `best` times, drawn by seeds that follow one another; in parts, where they are wanted."""
+    """What follows each prompt, `best` times, by seeds that follow one another; in parts, where they are wanted."""
     found = []
     for prompt in job["texts"]:
         for nth in range(job["best"]):

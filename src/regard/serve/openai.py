@@ -55,7 +55,7 @@ async def models(house: House, request: Request) -> JSONResponse:
 async def complete(house: House, request: Request) -> Response:
     given = await asked(request, Complete, house.limits)
     prompts = [given.prompt] if isinstance(given.prompt, str) else given.prompt
-    how, stops = _checked(house, given, prompts)
+    how = _checked(house, given, prompts)
     head = {
         "id": f"cmpl-{secrets.token_hex(12)}",
         "object": "text_completion",
@@ -78,7 +78,7 @@ async def complete(house: House, request: Request) -> Response:
     return JSONResponse({**head, "choices": choices, "usage": _usage(found, given.n)})
 
 
-def _checked(house: House, given: Complete, prompts: list[str]) -> tuple[dict[str, Any], list[str]]:
+def _checked(house: House, given: Complete, prompts: list[str]) -> dict[str, Any]:
     if given.model not in house.names:
         raise RefusedError(404, f"the model {given.model!r} does not exist", param="model")
     number = house.names.index(given.model)
@@ -109,7 +109,7 @@ def _checked(house: House, given: Complete, prompts: list[str]) -> tuple[dict[st
         "stop": stops,
         "stream": given.stream,
     }
-    return how | drawn, stops
+    return how | drawn
 
 
 def _usage(found: list[dict[str, Any]], n: int) -> dict[str, int]:
@@ -152,6 +152,7 @@ async def _streamed(
             yield event([], usage=_usage(found, given.n))
         yield "data: [DONE]\n\n"
     except (BusyError, FailedError) as error:
-        yield f"data: {json.dumps({'error': {'message': str(error) or 'busy', 'type': 'server_error', 'param': None, 'code': None}})}\n\n"
+        told = {"message": str(error) or "there is too much to do", "type": "server_error", "param": None, "code": None}
+        yield f"data: {json.dumps({'error': told})}\n\n"
     finally:
         work.cancel()
