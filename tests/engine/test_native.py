@@ -16,6 +16,7 @@ from regard.engine.build import compiler
 from regard.engine.native import NativeEngine
 from regard.engine.prepare import Prepared, prepare, weights_of
 from regard.engine.torch import TorchEngine
+from regard.errors import UserError
 from regard.models.build import build
 from regard.models.config import GptConfig, TransformerConfig
 
@@ -176,6 +177,13 @@ def test_what_a_listener_raises_comes_out() -> None:
         engine.decode(texts(), SEARCHES["greedy"], heard=stop)
     with pytest.raises(KeyboardInterrupt):
         engine.decode(texts(), SEARCHES["beam"], tick=stop)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("odd", [{"activation": "elu"}, {"norm": "nor"}, {"placement": "ost"}, {"score": "additive"}])
+def test_a_model_of_another_kind_is_refused(odd: dict[str, str]) -> None:
+    name = next(iter(odd))
+    with pytest.raises(UserError, match=f"cannot have model.{name}: {odd[name]}"):
+        prepare(a_translator(**odd), {})
 
 
 @pytest.mark.slow

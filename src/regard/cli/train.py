@@ -105,7 +105,7 @@ def train(
         plan = settle(trainer, out, cores, start, world, others)
         told = f", about {duration(plan.seconds)}" if plan.seconds else ""
         working = f"{plan.processes} processes of {plan.threads}" if plan.processes > 1 else f"{plan.threads}"
-        say(f"{plan.parameters:,} parameters, {plan.steps:,} steps, {working} threads{told}")
+        say(f"{plan.parameters:,} parameters, {plan.steps:,} steps, {working} thread{'s'[: plan.threads > 1]}{told}")
         for passed in trainer.resume():
             say(f"passed over {passed}")
         if trainer.state.step:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes as c
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import lru_cache
 from typing import Any
 
@@ -20,6 +20,7 @@ from regard.rng import Key
 
 LEVELS = ("portable", "AVX2", "AVX-512")
 TOGETHER = 32  # sentences that a thread steps at once: more leave the second cache
+LINE = 64  # bytes of a cache line
 ROWS = 512  # positions that are made at first
 SIZES = {"source_places": "source_rows", "target_places": "target_rows", "turns": "turn_rows"}
 SIZES |= {"tokens": "token_room", "scores": "output_room", "norms": "norm_room"}  # how long what is passed is
@@ -58,6 +59,19 @@ class CJob(c.Structure):
     ]
 
 
+def together(arrays: Sequence[Array]) -> list[Array]:
+    """Copies in one block, each on a cache line of its own: numpy asks for large pages where a block is large."""
+    ends = np.cumsum([0, *(-(-a.nbytes // LINE) * LINE for a in arrays)])
+    block = np.empty(ends[-1] + LINE, np.uint8)
+    block = block[-block.ctypes.data % LINE :]
+    found: dict[int, Array] = {}
+    for a, start in zip(arrays, ends, strict=False):
+        if id(a) not in found:
+            found[id(a)] = block[start : start + a.nbytes].view(a.dtype).reshape(a.shape)
+            found[id(a)][...] = a
+    return [found[id(a)] for a in arrays]
+
+
 class NativeEngine:
     """Sentences are divided among threads; what a sentence becomes depends on nothing beside it."""
 
@@ -70,13 +84,13 @@ class NativeEngine:
         shortlist: Shortlist | None = None,
         level: int | None = None,
     ) -> None:
-        self.model, self.threads, self.batch_size, self.shortlist = model, threads, batch_size, shortlist
+        self.model = replace(model, arrays=together(model.arrays))
+        self.threads, self.batch_size, self.shortlist = threads, batch_size, shortlist
         self.library = library()
         self.level = self.library.regard_level() if level is None else level
         self.made: Array | None = None
-        arrays = [np.ascontiguousarray(array) for array in model.arrays]
+        arrays, self.handle = self.model.arrays, c.c_void_p()
         tensors = (CTensor * len(arrays))(*(CTensor(a.ctypes.data, *a.shape, a.itemsize) for a in arrays))
-        self.arrays, self.handle = arrays, c.c_void_p()
         settings = CSettings(**vars(model.settings))
         self._call(self.library.regard_open, c.byref(settings), tensors, len(arrays), c.byref(self.handle))
 

@@ -74,8 +74,11 @@ def refusal(config: ModelConfig) -> str | None:
     """Why the native engine cannot have a model, or None."""
     if not isinstance(config, TransformerConfig | GptConfig):
         return f"kind: {config.kind}, only transformer and gpt"
-    position = config.position
+    position, names = config.position, (*ACTIVATIONS, *GATED)
     known = {
+        f"activation: {config.activation}, only {', '.join(names)}": config.activation in names,
+        f"norm: {config.norm}, only layer and rms": config.norm in ("layer", "rms"),
+        f"placement: {config.placement}, only {', '.join(PLACEMENTS)}": config.placement in PLACEMENTS,
         f"score: {config.score}, only scaled_dot and dot": config.score in ("scaled_dot", "dot"),
         f"position.kind: {position.kind}, only {', '.join(POSITIONS)}": position.kind in POSITIONS,
         f"position.place: {position.place}, only embedding": position.place == "embedding",
@@ -315,6 +318,8 @@ def _slopes(heads: int) -> Array:
 
 def sinusoids(rows: int, width: int, layout: str, base: float) -> Array:
     """Vectors of the first positions, filled up to 16s."""
+    if width % 2:
+        raise UserError(f"sinusoids come in pairs, so width {width} must be even; export the model again")
     turns = _turns(rows, width, base)
     made = np.zeros((rows, _up(width)), np.float32)
     if layout == "interleaved":

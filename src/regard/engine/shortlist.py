@@ -16,7 +16,7 @@ from regard.errors import UserError
 from regard.files import write
 
 FILE = "shortlist.safetensors"
-ALWAYS, EACH, LEAST = 200, 40, 1e-3  # common words that are always in, words for each of the source, and how probable
+ALWAYS, EACH, LEAST = 600, 40, 1e-3  # common words that are always in, words for each of the source, and how probable
 ROUNDS, MOST = 5, 12_000_000  # of learning, and pairs of words that it sees
 Ids = NDArray[np.int32]
 

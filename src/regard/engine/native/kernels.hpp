@@ -162,7 +162,7 @@ INLINE void dot4(Int16& acc, const uint8_t* a, const int8_t* w) {
 #endif
 }
 
-// R rows times P panels of 16 columns.
+// R rows times P panels of 16 columns; the panels after them are fetched meanwhile.
 template <int R, int P>
 void tile(const Matrix& m, const Input& in, int64_t row, int64_t column, Float16 (*out)[P]) {
     const int64_t depth = m.depth;
@@ -170,9 +170,11 @@ void tile(const Matrix& m, const Input& in, int64_t row, int64_t column, Float16
         Int16 acc[R][P] = {};
         const int8_t* w = m.bytes + column * depth;
         const uint8_t* a = in.bytes + row * depth;
-        for (int64_t k = 0; k < depth; k += 4)
+        for (int64_t k = 0; k < depth; k += 4) {
+            UNROLLED for (int p = P; p < 2 * P; p++) __builtin_prefetch(w + p * 16 * depth + 16 * k, 0, 2);
             UNROLLED for (int r = 0; r < R; r++)
                 UNROLLED for (int p = 0; p < P; p++) dot4(acc[r][p], a + r * depth + k, w + p * 16 * depth + 16 * k);
+        }
         UNROLLED for (int r = 0; r < R; r++)
             UNROLLED for (int p = 0; p < P; p++) {
                 Int16 sum = acc[r][p];
@@ -184,11 +186,13 @@ void tile(const Matrix& m, const Input& in, int64_t row, int64_t column, Float16
         Float16 acc[R][P] = {};
         const float* w = m.numbers + column * depth;
         const float* a = in.numbers + row * depth;
-        for (int64_t k = 0; k < depth; k++)
+        for (int64_t k = 0; k < depth; k++) {
+            UNROLLED for (int p = P; p < 2 * P; p++) __builtin_prefetch(w + p * 16 * depth + 16 * k, 0, 2);
             UNROLLED for (int p = 0; p < P; p++) {
                 Float16 weights = load(w + p * 16 * depth + 16 * k);
                 UNROLLED for (int r = 0; r < R; r++) acc[r][p] += a[r * depth + k] * weights;
             }
+        }
         UNROLLED for (int r = 0; r < R; r++)
             UNROLLED for (int p = 0; p < P; p++) out[r][p] = acc[r][p] + load(m.bias + column + 16 * p);
     }

@@ -10,6 +10,19 @@ typedef int32_t WordAt __attribute__((aligned(1), may_alias));
 #define INLINE inline __attribute__((always_inline))
 #define UNROLLED _Pragma("GCC unroll 8")
 
+template <class T>
+struct OnLines {  // an allocator of whole cache lines, so that no vector is loaded from two
+    typedef T value_type;
+    OnLines() = default;
+    template <class U>
+    OnLines(const OnLines<U>&) {}
+    T* allocate(size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), std::align_val_t(64))); }
+    void deallocate(T* p, size_t) { ::operator delete(p, std::align_val_t(64)); }
+    friend bool operator==(const OnLines&, const OnLines&) { return true; }
+    friend bool operator!=(const OnLines&, const OnLines&) { return false; }
+};
+typedef std::vector<float, OnLines<float>> Floats;
+
 constexpr float MINUS_INFINITY = -__builtin_inff();
 constexpr int64_t MOST = 1 << 24;  // of anything that is counted
 enum Activation { RELU, GELU, GELU_TANH, SILU };

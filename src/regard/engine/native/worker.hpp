@@ -39,14 +39,15 @@ struct Open {
 
 struct Sentence {
     int64_t number, limit, source_length = 0;
-    std::vector<float> memory;  // by layer: keys and values of the source
-    std::vector<float> past;    // keys and values of all layers, for each word that any of its hypotheses has said
+    Floats memory;  // by layer: keys and values of the source
+    Floats past;    // keys and values of all layers, for each word that any of its hypotheses has said
     std::vector<Open> open, next;
     std::vector<Hypothesis> finished;
     const int32_t *forced = nullptr, *forced_end = nullptr;
     Matrix output;  // of its shortlist
-    std::vector<float> scales, bias;
-    std::vector<int32_t> panels, excess, names;
+    Floats scales, bias;
+    std::vector<int32_t, OnLines<int32_t>> panels;
+    std::vector<int32_t> excess, names;
 };
 
 // A token on its way through the decoder.
@@ -95,7 +96,7 @@ private:
     const Job& job;
     const Kernels& k;
     const std::vector<int64_t>& places;  // of each sentence's outputs
-    std::vector<float> x, seen, wide, context, scores, logits, row_scales;
+    Floats x, seen, wide, context, scores, logits, row_scales;
     std::vector<uint8_t> row_bytes;
     std::vector<Best> best;
     std::vector<float> best_values;
@@ -103,7 +104,7 @@ private:
 
     static int64_t first(const int64_t* ends, int64_t i) { return i ? ends[i - 1] : 0; }
 
-    static float* room(std::vector<float>& v, int64_t size) {
+    static float* room(Floats& v, int64_t size) {
         if (int64_t(v.size()) < size) v.resize(size);
         return v.data();
     }
@@ -222,7 +223,7 @@ private:
                       &x[row * model.width]);
         if (is.embedding_norm) norm(model.source_norm, x.data(), x.data(), rows);
         const int64_t stride = model.asking + 2 * model.shared;
-        std::vector<float> own(memory_size(longest));
+        Floats own(memory_size(longest));
         for (const Layer& l : model.encoder) {
             const float* from = enter(l.self_norm, rows);
             float* to = room(wide, rows * stride);
