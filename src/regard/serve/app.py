@@ -9,9 +9,11 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
+from pydantic import BaseModel
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -19,7 +21,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from regard.serve import libre, openai, own
+from regard.serve import describe, libre, openai, own
 from regard.serve.figures import Figures
 from regard.serve.house import House
 from regard.serve.wire import RefusedError
@@ -31,18 +33,31 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
-ROUTES: dict[str, tuple[str, Handler]] = {
-    "/translate": ("POST", libre.translate),
-    "/detect": ("POST", libre.detect),
-    "/languages": ("GET", libre.languages),
-    "/frontend/settings": ("GET", libre.settings),
-    "/health": ("GET", libre.health),
-    "/v1/models": ("GET", openai.models),
-    "/v1/completions": ("POST", openai.complete),
-    "/api/translate": ("POST", own.translate),
-    "/api/attention": ("POST", own.attention),
-    "/api/models": ("GET", own.models),
-    "/ready": ("GET", own.ready),
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a route takes and gives."""
+
+    method: str
+    act: Handler
+    answers: Any
+    asks: type[BaseModel] | None = None
+    form: bool = False
+
+
+ROUTES = {
+    "/translate": Entry("POST", libre.translate, describe.Translated, libre.Translate, form=True),
+    "/detect": Entry("POST", libre.detect, list[describe.Detected], libre.Detect, form=True),
+    "/languages": Entry("GET", libre.languages, list[describe.Language]),
+    "/frontend/settings": Entry("GET", libre.settings, dict[str, Any]),
+    "/health": Entry("GET", libre.health, describe.Health),
+    "/v1/models": Entry("GET", openai.models, dict[str, Any]),
+    "/v1/completions": Entry("POST", openai.complete, describe.Completion, openai.Complete),
+    "/api/translate": Entry("POST", own.translate, describe.Translations, own.Translate),
+    "/api/attention": Entry("POST", own.attention, dict[str, Any], own.Attention),
+    "/api/models": Entry("GET", own.models, dict[str, Any]),
+    "/ready": Entry("GET", own.ready, describe.Ready),
 }
 log = logging.getLogger("regard.serve")
 
@@ -58,8 +73,10 @@ def app(house: House) -> Starlette:
             await house.close()
 
     routes = [
-        Route(path, _endpoint(house, figures, path, act), methods=[method]) for path, (method, act) in ROUTES.items()
+        Route(path, _endpoint(house, figures, path, each.act), methods=[each.method]) for path, each in ROUTES.items()
     ]
+    told = JSONResponse(describe.description(ROUTES))
+    routes += [Route("/openapi.json", lambda request: told, methods=["GET"])]
     routes += [Route("/metrics", lambda request: figures.response(), methods=["GET"])]
     page = StaticFiles(directory=str(files("regard.serve") / "page"), html=True)
     made = Starlette(routes=[*routes, Mount("/", page)], lifespan=lifespan)
