@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hmac
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -16,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -24,6 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from regard.serve import describe, libre, openai, own
 from regard.serve.figures import Figures
 from regard.serve.house import House
+from regard.serve.keys import known
 from regard.serve.wire import RefusedError
 
 Handler = Callable[[House, Request], Awaitable[Response]]
@@ -78,6 +76,8 @@ def app(house: House) -> Starlette:
     told = JSONResponse(describe.description(ROUTES))
     routes += [Route("/openapi.json", lambda request: told, methods=["GET"])]
     routes += [Route("/metrics", lambda request: figures.response(), methods=["GET"])]
+    web = files("regard.look") / "web"
+    routes += [Route(f"/{name}", _file(str(web / name)), methods=["GET"]) for name in ("view.js", "view.css")]
     page = StaticFiles(directory=str(files("regard.serve") / "page"), html=True)
     made = Starlette(routes=[*routes, Mount("/", page)], lifespan=lifespan)
     made.add_middleware(Guard, house=house)
@@ -96,6 +96,10 @@ def _endpoint(house: House, figures: Figures, path: str, act: Handler) -> Callab
         return response
 
     return answer
+
+
+def _file(path: str) -> Callable[[Request], Response]:
+    return lambda request: FileResponse(path)
 
 
 def refused(path: str, error: RefusedError) -> JSONResponse:
@@ -130,7 +134,8 @@ class Guard:
             await send(message)
 
         path = scope["path"]
-        if self.house.keys and not known(self.house.keys, Request(scope)):
+        late = path in ("/translate", "/detect")  # whose clients may have it in the body
+        if self.house.keys and not late and not known(self.house.keys, Request(scope)):
             response: Response = refused(path, RefusedError(401, "a key is needed, as Authorization: Bearer KEY"))
             response.headers["WWW-Authenticate"] = 'Basic realm="Regard"'
             await response(scope, receive, with_headers)
@@ -145,16 +150,3 @@ class Guard:
             await self.app(scope, receive, with_headers)
         finally:
             self.inside -= 1
-
-
-def known(keys: tuple[str, ...], request: Request) -> bool:
-    """A key as a bearer token, as the password that browsers ask for, or behind the question mark."""
-    given = [request.query_params.get("api_key", "")]
-    kind, _, value = request.headers.get("authorization", "").partition(" ")
-    if kind.lower() == "bearer":
-        given.append(value.strip())
-    elif kind.lower() == "basic":
-        with suppress(binascii.Error, UnicodeDecodeError):
-            given.append(base64.b64decode(value, validate=True).decode().partition(":")[2])
-    found = [hmac.compare_digest(key.encode(), one.encode()) for key in keys for one in given]  # all, in constant time
-    return any(found)

@@ -1,4 +1,4 @@
-"""The service in words that programs read: its OpenAPI description, from the very types that requests are checked by."""
+"""The service as programs read it: its OpenAPI description, from the very types that requests are checked by."""
 
 from __future__ import annotations
 

@@ -54,6 +54,11 @@ class House:
         await self.looker.open()
         return await self.looker.ask(how, [text for text, _ in pairs])
 
+    async def likely(self, model: int, prompt: str, said: str, count: int, echo: bool) -> Any:
+        how = {"do": "likely", "model": model, "said": said, "count": count, "echo": echo}
+        await self.looker.open()
+        return await self.looker.ask(how, [prompt])
+
     async def look(self, model: int, text: str, output: str | None) -> Any:
         how = {"do": "look", "model": model, "target": output, "weights": self.limits.weights}
         await self.looker.open()

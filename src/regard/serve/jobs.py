@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -105,6 +106,25 @@ def _say(model: Teller, prompt: str, job: Job, tick: Tick, part: Part, index: in
     }
 
 
+def likely(model: Teller, job: Job, tick: Tick, part: Part) -> dict[str, Any]:
+    """How probable each token of a text was after a prompt, and what else was."""
+    from regard.engine.explain import explain_text
+
+    (prompt,) = model.prompts(job["texts"])
+    (said,) = model.tokenizer.encode([job["said"]], spaced=False)
+    if not said:
+        return {"tokens": [], "token_logprobs": [], "top_logprobs": [], "text_offset": []}
+    told = explain_text(model.model, [*prompt, *said])
+    spelled = [model.spell(said[:i]) for i in range(len(said) + 1)]
+    words = [spelled[i + 1][len(spelled[i]) :] for i in range(len(said))]
+    tops = [
+        {model.spell([word]): math.log(p) for word, p in step[: job["count"]]} for step in told.likely[-len(said) :]
+    ]
+    offsets = [len(job["texts"][0]) * job["echo"] + len(text) for text in spelled[:-1]]
+    found = {"tokens": words, "token_logprobs": told.log_probs[-len(said) :].tolist()}
+    return {**found, "top_logprobs": tops, "text_offset": offsets}
+
+
 def look(model: Any, job: Job, tick: Tick, part: Part) -> dict[str, Any]:
     """What it looked at while it said what it said, or would have said what is given."""
     (text,) = job["texts"]
@@ -116,6 +136,7 @@ JOBS: dict[str, Callable[..., Any]] = {
     "translate": translate,
     "tell": tell,
     "detect": detect,
+    "likely": likely,
     "look": look,
     "align": align,
 }

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from regard.serve.house import Direction, House
+from regard.serve.keys import known
 from regard.serve.languages import name_of
 from regard.serve.wire import RefusedError, asked, bounded, while_there
 
@@ -32,6 +33,7 @@ class Detect(BaseModel):
 
 async def translate(house: House, request: Request) -> JSONResponse:
     given = await asked(request, Translate, house.limits)
+    _check_key(house, request, given.api_key)
     texts = [given.q] if isinstance(given.q, str) else given.q
     bounded(texts, house.limits, "q")
     if given.format == "html":
@@ -54,6 +56,7 @@ async def translate(house: House, request: Request) -> JSONResponse:
 async def detect(house: House, request: Request) -> JSONResponse:
     """Among the source languages of the models that are here, by how well their tokenizers fit."""
     given = await asked(request, Detect, house.limits)
+    _check_key(house, request, given.api_key)
     texts = [given.q] if isinstance(given.q, str) else given.q
     bounded(texts, house.limits, "q")
     if not texts:
@@ -86,6 +89,11 @@ async def settings(house: House, request: Request) -> JSONResponse:
 
 async def health(house: House, request: Request) -> JSONResponse:
     return JSONResponse({"status": "ok"})
+
+
+def _check_key(house: House, request: Request, given: str) -> None:
+    if house.keys and not known(house.keys, request, given):
+        raise RefusedError(401, "a key is needed, as api_key")
 
 
 def _direction(house: House, source: str, target: str) -> Direction:

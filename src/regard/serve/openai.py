@@ -72,7 +72,9 @@ async def complete(house: House, request: Request) -> Response:
         prompt = prompts[i // given.n]
         logprobs = None
         if given.logprobs is not None:
-            logprobs = await while_there(request, house.logprobs(how["model"], prompt, said["text"], given.logprobs))
+            logprobs = await while_there(
+                request, house.likely(how["model"], prompt, said["text"], given.logprobs, given.echo)
+            )
         text = prompt + said["text"] if given.echo else said["text"]
         choices.append({"index": i, "text": text, "logprobs": logprobs, "finish_reason": said["finish"]})
     return JSONResponse({**head, "choices": choices, "usage": _usage(found, given.n)})
