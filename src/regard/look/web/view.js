@@ -49,6 +49,12 @@ export function show(place, data, choice = {}) {
   draw();
 }
 
+// Words of the output, words of the source, and how each of the first looked at the second, by the last site across.
+export function across(data) {
+  const map = data.maps.findLast((each) => each.name.endsWith("cross"));
+  return map ? new Site(map, data).matrix(-1, true) : null;
+}
+
 // One place where something attends: weights (heads, rows, columns), with labels of both sides.
 class Site {
   constructor(map, data) {

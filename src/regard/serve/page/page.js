@@ -1,6 +1,6 @@
 // The page: a sentence is typed, its translation appears, and what the model looked at.
 
-import { show } from "./view.js";
+import { across, show } from "./view.js";
 
 const PAUSE = 120; // milliseconds without a key before a translation is asked for
 const LOOK = 500; // and before attention is
@@ -74,12 +74,33 @@ async function look() {
   }
 }
 
-// The words of the output, each of which tells what it looked at.
+// The words of the output: pointed at, each lights up what it looked at in the source, which is written out below.
 function spell(data) {
-  const map = data.maps.findLast((each) => each.name.endsWith("cross"));
-  if (!map || data.sides.target.words.join(" ").length === 0) return;
-  $("view").dataset.words = data.sides.target.words.length;
+  const found = across(data), said = $("said").textContent;
+  $("mirror").hidden = !found;
+  if (!found) return;
+  const [targets, sources] = found.labels;
+  const mirror = sources.map((word) => part(word));
+  const words = targets.slice(0, -1).map((word, i) => {
+    const made = part(word);
+    made.className = "word";
+    made.tabIndex = 0;
+    const light = (on) => mirror.forEach((each, c) => each.style.setProperty("--weight", on ? found.cells[i][c] : 0));
+    made.onmouseenter = made.onfocus = () => light(true);
+    made.onmouseleave = made.onblur = () => light(false);
+    return made;
+  });
+  $("mirror").replaceChildren(...spaced(mirror));
+  if (words.map((word) => word.textContent).join(" ") === said) $("said").replaceChildren(...spaced(words));
 }
+
+function part(text) {
+  const made = document.createElement("span");
+  made.textContent = text;
+  return made;
+}
+
+const spaced = (parts) => parts.flatMap((each, i) => (i ? [" ", each] : [each]));
 
 function count() {
   const size = $("text").value.length;
