@@ -66,6 +66,8 @@ class MultiheadAttention(nn.Module):
                 site.trace.record(site.path, attended.weights)
             mixed = self.position.mix(attended.weights, queries, keys)
             out = attended.out if mixed is None else attended.out + mixed
+            if site.trace is not None:
+                out = site.trace.heads(site.path, out)
         return self.to_out(out.transpose(1, 2).flatten(2))
 
     def _split(self, x: Tensor, heads: int | None = None) -> Tensor:

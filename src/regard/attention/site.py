@@ -16,9 +16,25 @@ class Trace:
     """Collects the attention weights of one pass, by site; no module stores anything."""
 
     records: dict[str, list[Tensor]] = field(default_factory=dict)
+    muted: tuple[str, int] | None = None
+    """A site, and the head there that shall say nothing."""
+    inputs: dict[str, Tensor] | None = None
+    """Where it is wanted, the vectors of words, by site, to be differentiated by."""
 
     def record(self, path: str, weights: Tensor) -> None:
         self.records.setdefault(path, []).append(weights)
+
+    def heads(self, path: str, out: Tensor) -> Tensor:
+        """What the heads of a site say (B, H, T, E), without the one that is muted."""
+        if self.muted is None or self.muted[0] != path:
+            return out
+        return out * (torch.arange(out.shape[1], device=out.device) != self.muted[1])[:, None, None]
+
+    def words(self, path: str, x: Tensor) -> Tensor:
+        if self.inputs is None:
+            return x
+        self.inputs[path] = x.detach().requires_grad_()
+        return self.inputs[path]
 
     def maps(self) -> dict[str, Tensor]:
         """Weights (B, H, T, S) by site; the steps of a recurrent decoder are joined along T."""

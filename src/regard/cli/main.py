@@ -284,29 +284,63 @@ def export(
 @app.command()
 def attend(
     model: Folder,
-    text: Annotated[list[str], typer.Argument(help="A sentence to translate, or to go on with.", show_default=False)],
+    text: Annotated[list[str] | None, typer.Argument(help="A sentence to translate, or to go on with.")] = None,
     target: Annotated[str | None, typer.Option(help="Look at this output instead of the model's own.")] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="A .svg or .json, not the terminal.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="A .html with everything, .svg, .png or .json; not the terminal."),
+    ] = None,
     site: Annotated[str | None, typer.Option(help="Such as decoder.0.cross. Default: the last across.")] = None,
     head: Annotated[int | None, typer.Option(help="One head, from 0. Default: their mean.")] = None,
     pieces: Annotated[bool, typer.Option("--pieces", help="Show the model's own pieces, not words.")] = False,
+    beam: Annotated[int | None, typer.Option(min=1, help="Hypotheses kept; 1 is greedy. Default: the model's.")] = None,
+    heads: Annotated[
+        Path | None, typer.Option(help="All heads over the lines of a file: what is lost without each.")
+    ] = None,
+    worst: Annotated[Path | None, typer.Option(help="Of the lines of a file those that were covered worst.")] = None,
+    targets: Annotated[Path | None, typer.Option(help="What was said to those lines, if not by the model.")] = None,
+    count: Annotated[int, typer.Option(min=1, help="How many of the worst.")] = 10,
+    as_json: Annotated[bool, typer.Option("--json", help="Tables as JSON, a line for each row.")] = False,
     tag: Tag = None,
 ) -> None:
     """Show what a model looked at for each word it said."""
-    from regard.cli.run import attend_text
+    from regard.cli.attend import attend_file, attend_text
     from regard.tasks.align import Reading
 
+    asked = {"beam": beam, "num_best": 1, "sample": False, "max_tokens": None}
+    found = _model(model, asked, tag=tag)
+    if bool(text) + (heads is not None) + (worst is not None) != 1:
+        raise UserError("give a text to look at, or --heads FILE, or --worst FILE")
+    if file := heads or worst:
+        attend_file(found, file, targets, count if worst else None, as_json)
+        return
     if site is None and head is None:  # the head that aligns best, if that is known
         reading = Reading.of(model)
         site, head = reading.site, reading.head
-    asked = {"beam": None, "num_best": 1, "sample": False, "max_tokens": None}
-    attend_text(_model(model, asked, tag=tag), " ".join(text), target, output, site, head, pieces)
+    attend_text(found, " ".join(text or ()), target, output, site, head, pieces)
+
+
+@app.command()
+def serve(
+    models: Annotated[list[str], typer.Argument(help="Folders of models, or en-de=FOLDER.", show_default=False)],
+    host: Annotated[str, typer.Option(help="Who may reach it: 127.0.0.1 is this machine alone.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535)] = 5000,
+    engine: Engine = "auto",
+    threads: Threads = None,
+    key_file: Annotated[
+        Path | None, typer.Option(help="Keys, one a line; without one of them nothing is answered. Or REGARD_API_KEYS.")
+    ] = None,
+) -> None:
+    """Serve models over HTTP: a page, LibreTranslate's interface, OpenAI's, and Regard's own."""
+    from regard.serve.server import serve_models
+
+    serve_models(models, host=host, port=port, engine=engine, threads=threads, key_file=key_file)
 
 
 def _model(folder: Path, asked: dict[str, Any], *, tag: str | None, **options: Any) -> Any:
     """What is in a folder, ready to run as it was asked."""
     from regard.cli.lines import warn
-    from regard.cli.run import search_for
+    from regard.decode.config import search_for
     from regard.exchange.folders import load_any
     from regard.look.model import ready
 

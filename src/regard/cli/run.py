@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.cli.lines import Tick, input_chunks, run_lines, warn
-from regard.decode.config import Beam, Greedy, Hypothesis, Sample, Search
+from regard.decode.config import Beam, Hypothesis
 from regard.errors import UserError
-from regard.files import write
 from regard.metrics.alignment import pharaoh
 from regard.tasks.ready import Ready
 from regard.tasks.teller import Stream, Teller
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
     from regard.tasks.filler import Filler
 
 BLANK = "[MASK]"
-TOGETHER = 256  # outputs that are aligned at once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,29 +56,6 @@ def run_model(model: Ready, inputs: Sequence[Path], output: Path | None, wanted:
         print(f"engine: {model.engine.about}", file=sys.stderr, flush=True)
     job = repr((model.name, model.search, model.shortlist, getattr(model, "tag", None), wanted))
     run_lines(inputs, output, job, partial(make, model, wanted))
-
-
-def search_for(
-    own: Search, *, beam: int | None, num_best: int, sample: bool, max_tokens: int | None, **drawn: Any
-) -> Search:
-    """The model's own search, or the one asked for: a beam, or words that are drawn in a way that is given."""
-    drawn = {name: value for name, value in drawn.items() if value is not None}
-    given: dict[str, Any] = {
-        "max_length": max_tokens or own.max_length,
-        "max_ratio": None if max_tokens else own.max_ratio,
-        "never": own.never,
-    }
-    if beam is not None and (sample or drawn):
-        raise UserError(f"--beam searches and {'--sample' if sample else '--' + next(iter(drawn))} draws; use one")
-    if sample or drawn:
-        base = own if isinstance(own, Sample) else Sample()
-        return replace(base, **given, **drawn)
-    if isinstance(own, Beam):
-        return replace(own, **given, size=max(beam or own.size, num_best), num_best=num_best)
-    if beam is not None or num_best > 1:
-        size = max(beam or 1, num_best)
-        return Greedy(**given) if size == 1 else Beam(**given, size=size, num_best=num_best)
-    return replace(own, **given)
 
 
 def _translated(model: Translator, wanted: Wanted, texts: Sequence[str], done: int, tick: Tick) -> list[str]:
@@ -177,64 +151,23 @@ def _neighbours(model: Filler, wanted: Wanted, texts: Sequence[str]) -> list[str
 def _outputs(
     model: Translator, texts: Sequence[str], done: int, reading: Reading | None, tick: Tick
 ) -> list[list[dict[str, Any]]]:
-    """What the model says to each text; a long one is translated in parts, with a warning, and never cut."""
-    parts = [model.parts(text) if text.strip() else [text] for text in texts]
-    found = iter(model.translate([part for own in parts for part in own], tick))
-    told = []
-    to_align: list[tuple[dict[str, Any], list[str], list[Sequence[int]]]] = []  # with parts and their outputs
-    for number, own in enumerate(parts, done + 1):
-        answers = [next(found) for _ in own]
-        if len(own) > 1:
-            warn(f"line {number} is longer than {model.max_length} tokens; it was translated in {len(own)} parts")
-        if any(best and best[0].tokens[-1] != model.end for best in answers):
+    """What the model says to each text, with a warning where it was translated in parts or cut."""
+    found = model.outputs(texts, tick)
+    for number, outputs in enumerate(found, done + 1):
+        if outputs and len(outputs[0].parts) > 1:
+            many = f"it was translated in {len(outputs[0].parts)} parts"
+            warn(f"line {number} is longer than {model.max_length} tokens; {many}")
+        if outputs and outputs[0].cut:
             warn(f"line {number}: the output reached its limit of tokens and may lack its end")
-        outputs = []
-        for rank in range(max(len(best) for best in answers)):
-            ranked = [best[min(rank, len(best) - 1)] for best in answers if best]
-            made: dict[str, Any] = {
-                "text": " ".join(model.text(h) for h in ranked),
-                "score": sum(h.score for h in ranked) / len(ranked),
-                "log_prob": sum(h.log_prob for h in ranked),
-            }
-            filled = [part for part, best in zip(own, answers, strict=True) if best]
-            to_align.append((made, filled, [h.tokens for h in ranked]))
-            outputs.append(made)
-        told.append(outputs)
+    told = [[{"text": o.text, "score": o.score, "log_prob": o.log_prob} for o in outputs] for outputs in found]
     if reading is not None:
-        for start in range(0, len(to_align), TOGETHER):
-            _align(model, to_align[start : start + TOGETHER], reading)
+        from regard.tasks.align import line_links
+
+        flat = [output for outputs in found for output in outputs]
+        links = iter(line_links(model, flat, reading))
+        for made in (each for outputs in told for each in outputs):
+            made["alignment"] = pharaoh(next(links))
     return told
-
-
-def _align(
-    model: Translator, outputs: list[tuple[dict[str, Any], list[str], list[Sequence[int]]]], reading: Reading
-) -> None:
-    """Add links to outputs; a line whose parts were translated one by one is counted through."""
-    from regard.tasks.align import Aligned
-
-    pairs = [pair for _, parts, said in outputs for pair in zip(parts, said, strict=True)]
-    aligned, number = Aligned(model, [part for part, _ in pairs], [tokens for _, tokens in pairs]), 0
-    for made, parts, said in outputs:
-        found, sources, targets = set(), 0, 0
-        for part, tokens in zip(parts, said, strict=True):
-            found |= {(sources + i, targets + j) for i, j in aligned.links(number, reading)}
-            sources += len(part.split())
-            targets += len(model.tokenizers.target.decode(tokens).split())
-            number += 1
-        made["alignment"] = pharaoh(frozenset(found))
-
-
-def attend_text(
-    model: Any, text: str, target: str | None, output: Path | None, site: str | None, head: int | None, pieces: bool
-) -> None:
-    look = model.attend(text, target)
-    picture = look.picture(site, head, pieces=pieces)
-    if output is None:
-        print(picture.terminal(color=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
-    elif output.suffix == ".svg":
-        write(output, picture.svg().encode())
-    else:
-        look.save(output)
 
 
 RUNS: dict[str, tuple[Callable[..., list[str]], set[str], str]] = {

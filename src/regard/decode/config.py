@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from regard.errors import UserError
 
@@ -103,3 +103,26 @@ class Beam(Search):
         limits = limits.clamp(max=length + self.ahead)
         lengths = limits if self.length_rule == "power" else (5 + limits) / 6
         return (lengths**self.length_penalty).clamp(min=self.normaliser(length))
+
+
+def search_for(
+    own: Search, *, beam: int | None, num_best: int, sample: bool, max_tokens: int | None, **drawn: Any
+) -> Search:
+    """The model's own search, or the one asked for: a beam, or words that are drawn in a way that is given."""
+    drawn = {name: value for name, value in drawn.items() if value is not None}
+    given: dict[str, Any] = {
+        "max_length": max_tokens or own.max_length,
+        "max_ratio": None if max_tokens else own.max_ratio,
+        "never": own.never,
+    }
+    if beam is not None and (sample or drawn):
+        raise UserError(f"--beam searches and {'--sample' if sample else '--' + next(iter(drawn))} draws; use one")
+    if sample or drawn:
+        base = own if isinstance(own, Sample) else Sample()
+        return replace(base, **given, **drawn)
+    if isinstance(own, Beam):
+        return replace(own, **given, size=max(beam or own.size, num_best), num_best=num_best)
+    if beam is not None or num_best > 1:
+        size = max(beam or 1, num_best)
+        return Greedy(**given) if size == 1 else Beam(**given, size=size, num_best=num_best)
+    return replace(own, **given)

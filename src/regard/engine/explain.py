@@ -17,6 +17,8 @@ from regard.attention.site import Site, Trace
 from regard.errors import UserError
 from regard.shapes import Padded
 
+LIKELY = 5  # words that are told of each step
+
 
 class Explainable(Protocol):
     """A model with a teacher-forced pass."""
@@ -40,7 +42,11 @@ class Explanation:
     source: list[int]
     target: list[int]
     log_probs: Tensor
+    likely: list[list[tuple[int, float]]]
+    """At each step the likeliest words, with their probabilities."""
     maps: dict[str, Tensor]
+    first: int = 0
+    """The token before the output's first."""
 
     def merged(self, path: str, rows: Sequence[int], columns: Sequence[int]) -> Tensor:
         """A map by words: pieces with the same group number are one word (H, words, words).
@@ -57,31 +63,61 @@ class Explanation:
 
 
 @torch.no_grad()
-def explain_text(model: Explainable, tokens: Sequence[int]) -> Explanation:
+def explain_text(model: Explainable, tokens: Sequence[int], trace: Trace | None = None) -> Explanation:
     """Of a model without a source: what each step looked at that said the tokens after the first."""
-    trace = Trace()
+    trace = trace or Trace()
     logits = model(torch.tensor([tokens[:-1]]), Site(trace=trace))
     said = list(tokens[1:])
-    log_probs = logits[0].log_softmax(-1).gather(1, torch.tensor(said)[:, None])[:, 0]
-    return Explanation([], said, log_probs, {path: weights[0] for path, weights in trace.maps().items()})
+    maps = {path: weights[0] for path, weights in trace.maps().items()}
+    return Explanation([], said, *_told(logits[0], said), maps, tokens[0])
 
 
 @torch.no_grad()
-def explain(model: Explainable, source: Padded, outputs: Sequence[Sequence[int]]) -> list[Explanation]:
+def explain(
+    model: Explainable, source: Padded, outputs: Sequence[Sequence[int]], trace: Trace | None = None
+) -> list[Explanation]:
     """For each sentence of a batch and its output (tokens as a search gives them, or any others)."""
     if len(outputs) != len(source):
         raise UserError(f"{len(outputs)} outputs for {len(source)} sources; give one for each")
-    target = Padded.of(outputs)
-    shifted = torch.cat((torch.full_like(target.tokens[:, :1], model.start), target.tokens[:, :-1]), 1)
-    trace = Trace()
-    logits = model(source, shifted, Site(trace=trace))
-    log_probs = logits.log_softmax(-1).gather(2, target.tokens[..., None])[..., 0]  # -> (B, T)
+    target, trace = Padded.of(outputs), trace or Trace()
+    logits = model(source, _shifted(model.start, target.tokens), Site(trace=trace))
     maps = trace.maps()
     told = []
     for i, (words, said) in enumerate(zip(source.lists(), target.lists(), strict=True)):
         own = {path: _trim(path, weights[i], len(words), len(said)) for path, weights in maps.items()}
-        told.append(Explanation(words, said, log_probs[i, : len(said)], own))
+        told.append(Explanation(words, said, *_told(logits[i, : len(said)], said), own, model.start))
     return told
+
+
+def saliency(model: Explainable, told: Explanation) -> Tensor:
+    """Gradient times input: by what share each word that was read moved each word that was said (T, S).
+
+    For a model without a source these are the words before, (T, T), from what the first step took.
+    """
+    trace = Trace(inputs={})
+    target = torch.tensor([told.target])
+    given = [Padded.of([told.source])] if told.source else []
+    with torch.enable_grad():
+        logits = model(*given, _shifted(told.first, target), Site(trace=trace))
+        assert trace.inputs is not None
+        read = trace.inputs["source" if told.source else "text"]
+        said = logits[0].log_softmax(-1).gather(1, target[0][:, None])[:, 0]
+        rows = [torch.autograd.grad(word, read, retain_graph=True)[0][0] for word in said]
+    moved = torch.stack([(row * read[0].detach()).sum(-1).abs() for row in rows])
+    return moved / moved.sum(-1, keepdim=True).clamp(min=1e-30)
+
+
+def _shifted(first: int, target: Tensor) -> Tensor:
+    return torch.cat((torch.full_like(target[:, :1], first), target[:, :-1]), 1)
+
+
+def _told(logits: Tensor, said: Sequence[int]) -> tuple[Tensor, list[list[tuple[int, float]]]]:
+    """Log-probabilities of what was said, and at each step the likeliest words with their probabilities."""
+    log_probs = logits.log_softmax(-1)
+    top = log_probs.topk(min(LIKELY, log_probs.shape[-1]))
+    pairs = zip(top.indices.tolist(), top.values.exp().tolist(), strict=True)
+    likely = [list(zip(words, values, strict=True)) for words, values in pairs]
+    return log_probs.gather(1, torch.tensor(said)[:, None])[:, 0], likely
 
 
 def _trim(path: str, weights: Tensor, source: int, target: int) -> Tensor:

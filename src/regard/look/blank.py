@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from regard.errors import UserError
-from regard.look.model import Look, look
+from regard.look.look import Look
+from regard.look.model import look
 from regard.tasks.filler import Filled, Filler
 
 

@@ -54,7 +54,8 @@ class Embedding(nn.Module):
             x = x + (self.segment_table[0] if segments is None else F.embedding(segments, self.segment_table))
         if positions is not None:
             x = self.position.embed(x, positions, lengths)
-        return site.dropout(self.norm(x), self.dropout)
+        x = self.norm(x) if site.trace is None else site.trace.words(site.path, self.norm(x))
+        return site.dropout(x, self.dropout)
 
 
 class OutputHead(nn.Module):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -14,10 +14,11 @@ from regard.engine.explain import Explanation
 from regard.errors import UserError
 from regard.files import write
 from regard.metrics.alignment import Gold, Links, Weights, error_rates, links
-from regard.tasks.translator import Translator
+from regard.tasks.translator import Output, Translator
 
 FILE = "alignment.json"
 BATCH = 64  # pairs looked at together
+TOGETHER = 256  # outputs that are aligned at once
 Place = tuple[str, bool]  # a site that looks across, and whether it is read one step later
 
 
@@ -93,6 +94,22 @@ class Aligned:
         if (site, reading.later) not in maps or (reading.head or 0) >= len(maps[site, reading.later]):
             raise UserError(f"{FILE} names {reading}, which this model lacks; make it again by evaluate --choose-head")
         return _and_mean(maps[site, reading.later])[-1 if reading.head is None else reading.head]
+
+
+def line_links(model: Translator, outputs: Sequence[Output], reading: Reading) -> Iterator[Links]:
+    """Of each line and its output; where parts were translated one by one, words are counted through."""
+    for start in range(0, len(outputs), TOGETHER):
+        some = outputs[start : start + TOGETHER]
+        pairs = [pair for output in some for pair in zip(output.parts, output.tokens, strict=True)]
+        aligned, number = Aligned(model, [part for part, _ in pairs], [tokens for _, tokens in pairs]), 0
+        for output in some:
+            found, sources, targets = set(), 0, 0
+            for part, tokens in zip(output.parts, output.tokens, strict=True):
+                found |= {(sources + i, targets + j) for i, j in aligned.links(number, reading)}
+                sources += len(part.split())
+                targets += len(model.tokenizers.target.decode(tokens).split())
+                number += 1
+            yield frozenset(found)
 
 
 def _and_mean(weights: Weights) -> Weights:

@@ -88,7 +88,7 @@ class Filler(Ready):
         trace, ids = Trace(), self.read(text)
         self.model(Padded.of([ids]), None, Site(trace=trace))
         maps = {path: weights[0] for path, weights in trace.maps().items()}
-        return Explanation(ids, [], torch.zeros(0), maps)
+        return Explanation(ids, [], torch.zeros(0), [], maps)
 
     def check_guesses(self) -> None:
         """Raise for a model that makes vectors only."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,20 @@ if TYPE_CHECKING:
     from regard.engine.explain import Explanation
 
 
+@dataclass(frozen=True)
+class Output:
+    """What a model says to one line, which may have been translated in parts."""
+
+    text: str
+    score: float
+    log_prob: float
+    parts: list[str]
+    tokens: list[Sequence[int]]
+    """Of each part."""
+    cut: bool
+    """Whether a part reached its limit of tokens."""
+
+
 class Translator(Ready):
     """Texts in, hypotheses out; blank in, blank out."""
 
@@ -35,6 +50,28 @@ class Translator(Ready):
         for i, hypotheses in zip(filled, self.engine.decode(sources, self.search, tick=tick), strict=True):
             results[i] = hypotheses
         return results
+
+    def outputs(self, lines: Sequence[str], tick: Callable[[int], None] | None = None) -> list[list[Output]]:
+        """For each line its outputs, best first; a long one is translated in parts, and never cut."""
+        parts = [self.parts(line) if line.strip() else [line] for line in lines]
+        found = iter(self.translate([part for own in parts for part in own], tick))
+        told = []
+        for own in parts:
+            answers = [(part, best) for part in own if (best := next(found))]
+            ranks = range(max((len(best) for _, best in answers), default=0))
+            ranked = [[best[min(rank, len(best) - 1)] for _, best in answers] for rank in ranks]
+            told.append([self._joined([part for part, _ in answers], each) for each in ranked])
+        return told
+
+    def _joined(self, parts: list[str], said: list[Hypothesis]) -> Output:
+        return Output(
+            text=" ".join(map(self.text, said)),
+            score=sum(h.score for h in said) / len(said),
+            log_prob=sum(h.log_prob for h in said),
+            parts=parts,
+            tokens=[h.tokens for h in said],
+            cut=any(h.tokens[-1] != self.end for h in said),
+        )
 
     def logits(self, source_ids: Any, target_ids: Any) -> Tensor:
         """Of the word after each of target_ids, which begin with the start token: (B, T, V), or (T, V) of one row."""

@@ -1,0 +1,80 @@
+"""`regard attend`: pictures of what a model looked at, and what all its heads are good for."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+
+from regard.data.text import lines
+from regard.errors import UserError
+from regard.progress import Progress
+from regard.tasks.translator import Translator
+
+REMARK = "Attention shows where a model looked, which is no explanation of why it said what it said."
+
+
+def attend_text(
+    model: Any, text: str, target: str | None, output: Path | None, site: str | None, head: int | None, pieces: bool
+) -> None:
+    look = model.attend(text, target)
+    if output is not None:
+        look.save(output, site, head, pieces=pieces)
+        return
+    picture = look.picture(site, head, pieces=pieces)
+    print(picture.terminal(color=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
+
+
+def attend_file(model: Any, source: Path, target: Path | None, worst: int | None, as_json: bool) -> None:
+    """All heads over the lines of a file, or its sentences that were covered worst."""
+    from regard.look import summary
+
+    if not isinstance(model, Translator):
+        raise UserError("--heads and --worst are for translators; give a text to look at instead")
+    texts, outputs = _read(model, source, target)
+    if worst is None:
+        with Progress(None, "passes") as bar:
+            rows = summary.heads(model, texts, outputs, bar.update)
+        _tell(["site", "head", "entropy, bits", "largest weight", "log-probability lost without"], rows, as_json)
+    else:
+        with Progress(len(texts), "sentences") as bar:
+            found = summary.worst(model, texts, outputs, bar.update)[:worst]
+        _tell(["text", "said", "coverage error", "least looked at"], found, as_json)
+    print(REMARK, file=sys.stderr)
+
+
+def _read(model: Translator, source: Path, target: Path | None) -> tuple[list[str], list[Sequence[int]]]:
+    """Lines that are not blank, and what is said to them: by the model itself, or in a file."""
+    texts = [text.strip() for text in lines(source, strict=False)]
+    given = None if target is None else [text.strip() for text in lines(target, strict=False)]
+    if given is not None and len(given) != len(texts):
+        raise UserError(f"{source} has {len(texts)} lines and {target} {len(given)}; give a line for each")
+    kept = [i for i, text in enumerate(texts) if text and (given is None or given[i])]
+    if not kept:
+        raise UserError(f"{source}: holds no line to look at")
+    texts, said = [texts[i] for i in kept], None if given is None else [given[i] for i in kept]
+    if said is not None:
+        return texts, list(model.spelled(said))
+    with Progress(len(texts), "translating") as bar:
+        return texts, [best[0].tokens for best in model.translate(texts, bar.update)]
+
+
+def _tell(names: list[str], rows: Sequence[Any], as_json: bool) -> None:
+    if as_json:
+        import json
+
+        for row in rows:
+            print(json.dumps(asdict(row), ensure_ascii=False))
+        return
+    table = Table(*names, box=SIMPLE)
+    for row in rows:
+        values = asdict(row).values()
+        table.add_row(*(f"{value:.3f}" if isinstance(value, float) else str(value) for value in values))
+    Console(highlight=False).print(table)

@@ -1,0 +1,153 @@
+"""The attention of one output: pictures, data, and a page."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard.errors import UserError
+from regard.files import write
+from regard.look.figure import Picture
+from regard.look.page import page
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from regard.data.tokenizer import Tokenizer
+    from regard.engine.explain import Explanation
+    from regard.look.tree import Tree
+
+MOST = 1 << 22  # numbers of a page
+SALIENCY = "gradient × input"
+MOVED = "By what share each word that was read moved each that was said: a closer answer to why than attention gives."
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """Pieces of a text, and which word each belongs to."""
+
+    pieces: list[str]
+    groups: list[int]
+
+    @classmethod
+    def of(cls, words: Tokenizer, ids: Sequence[int]) -> Side:
+        return cls(words.pieces(ids), words.words(ids))
+
+    @property
+    def words(self) -> list[str]:
+        words: dict[int, str] = {}
+        for piece, group in zip(self.pieces, self.groups, strict=True):
+            words[group] = words.get(group, "") + piece
+        return [word.replace("▁", " ").strip() or word for word in words.values()]
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """The attention of one output: a picture of it, and every layer's and head's weights."""
+
+    told: Explanation
+    source: Side
+    target: Side
+    taken: Side
+    """What each step knew of the target."""
+    name: Callable[[list[int]], list[str]]
+    """Pieces of the target by their numbers."""
+    tree: Callable[[], Tree | None] = lambda: None
+    """The search that found the output."""
+    saliency: Callable[[], Tensor | None] = lambda: None
+
+    def sides(self, path: str) -> tuple[str, str]:
+        """Whose are the rows and columns of a site."""
+        if not path.endswith("self"):
+            return "target", "source"
+        return ("source", "source") if path.startswith("encoder") else ("target", "taken")
+
+    def picture(self, path: str | None = None, head: int | None = None, *, pieces: bool = False) -> Picture:
+        """Of one site (default: the last that looks across, or else at itself), of one head or their mean, by words or
+        by pieces."""
+        if not self.told.maps:
+            raise UserError("this model has no attention to look at; train one with attention")
+        path = path or ([name for name in self.told.maps if name.endswith("cross")] or list(self.told.maps))[-1]
+        if path not in self.told.maps:
+            raise UserError(f"there is no attention at {path!r}; choose {', '.join(self.told.maps)}")
+        rows, columns = (vars(self)[side] for side in self.sides(path))
+        weights = self.told.maps[path] if pieces else self.told.merged(path, rows.groups, columns.groups)
+        names = (columns.pieces, rows.pieces) if pieces else (columns.words, rows.words)
+        return Picture(*names, _head(weights, head, path).tolist())
+
+    def json(self) -> dict[str, Any]:
+        """Everything, labelled."""
+        maps = {path: weights.tolist() for path, weights in self.told.maps.items()}
+        return {
+            "source": self.source.pieces,
+            "target": self.target.pieces,
+            "log_probs": self.told.log_probs.tolist(),
+            "attention": maps,
+        }
+
+    def page(self, most: int = MOST) -> dict[str, Any]:
+        """What web/view.js draws; numbers are those of the model, in float32."""
+        maps = dict(self.told.maps)
+        size = sum(weights.numel() for weights in maps.values())
+        if size > most:
+            raise UserError(
+                f"{size:,} weights are more than a page shows ({most:,}); take a shorter text, or one --site as .svg"
+            )
+        told = [_packed(path, weights, *self.sides(path)) for path, weights in maps.items()]
+        if (moved := self.saliency()) is not None:
+            read = "source" if self.told.source else "taken"
+            told.append({**_packed(SALIENCY, moved[None], "target", read), "remark": MOVED})
+        sides: dict[str, Side] = {name: vars(self)[name] for name in ("source", "target", "taken")}
+        tree = self.tree()
+        return {
+            "maps": told,
+            "sides": {name: {**vars(side), "words": side.words} for name, side in sides.items()},
+            "log_probs": self.told.log_probs.tolist(),
+            "candidates": [[(self.name([word])[0], p) for word, p in step] for step in self.told.likely],
+            "tree": [] if tree is None else [{**vars(n), "text": self.name([n.token])[0]} for n in tree.nodes],
+        }
+
+    def html(self) -> str:
+        return page(" ".join(self.target.words) or "attention", self.page())
+
+    def save(self, path: str | Path, site: str | None = None, head: int | None = None, *, pieces: bool = False) -> None:
+        """As a picture (.svg, .png), a page (.html) or data (.json)."""
+        path = Path(path)
+        make: dict[str, Callable[[], bytes]] = {
+            ".svg": lambda: self.picture(site, head, pieces=pieces).svg().encode(),
+            ".png": lambda: self.picture(site, head, pieces=pieces).png(),
+            ".html": lambda: self.html().encode(),
+            ".json": lambda: json.dumps(self.json(), ensure_ascii=False).encode(),
+        }
+        if path.suffix not in make:
+            kinds = ", ".join(make)
+            raise UserError(f"{path}: no picture is made as {path.suffix or 'no kind at all'}; use {kinds}")
+        write(path, make[path.suffix]())
+
+    def _repr_svg_(self) -> str:
+        """Notebooks show the picture."""
+        return self.picture().svg()
+
+
+def _packed(path: str, weights: Tensor, rows: str, columns: str) -> dict[str, Any]:
+    numbers = weights.detach().float().contiguous().numpy().astype("<f4").tobytes()
+    heads = weights.shape[0]
+    return {
+        "name": path,
+        "rows": rows,
+        "columns": columns,
+        "heads": heads,
+        "weights": base64.b64encode(numbers).decode(),
+    }
+
+
+def _head(weights: Tensor, head: int | None, path: str) -> Tensor:
+    if head is None:
+        return weights.mean(0)
+    if not 0 <= head < len(weights):
+        raise UserError(f"{path} has heads 0 to {len(weights) - 1}, not {head}")
+    return weights[head]

@@ -1,0 +1,279 @@
+// What a model looked at, as pages show it: a heat map, the heads as lines, all heads at once, the beam as a tree, and what
+// else it could have said. `show(place, data)` draws into an element; text gets in as text nodes only.
+
+const SVG = "http://www.w3.org/2000/svg";
+const FAINT = 0.02; // lines of less weight are not drawn
+const WIDEST = 90; // words of a heat map that are labelled in full
+
+export function show(place, data, choice = {}) {
+  const sites = data.maps.map((map) => new Site(map, data));
+  const views = { "Heat map": heatMap, Lines: lines, "All heads": allHeads };
+  if (data.tree?.length) views.Beam = tree;
+  if (data.candidates?.length) views["Next words"] = candidates;
+  const state = { site: sites.findLastIndex((site) => site.across), head: -1, words: true, view: "Heat map", ...choice };
+  if (state.site < 0) state.site = sites.length - 1;
+  const draw = () => {
+    const controls = part("div", "controls");
+    controls.setAttribute("role", "toolbar");
+    for (const name of Object.keys(views)) {
+      const tab = part("button", "tab", name);
+      tab.type = "button";
+      tab.setAttribute("aria-pressed", String(name === state.view));
+      tab.onclick = () => set({ view: name }, name);
+      controls.append(tab);
+    }
+    const own = ["Heat map", "Lines", "All heads"].includes(state.view);
+    if (own) {
+      controls.append(choose("Site", sites.map((site) => site.name), state.site, (i) => set({ site: i, head: -1 }, "Site")));
+      const heads = ["mean of heads", ...Array.from({ length: sites[state.site].heads }, (_, i) => `head ${i}`)];
+      controls.append(choose("Head", heads, state.head + 1, (i) => set({ head: i - 1 }, "Head")));
+      const label = part("label"), box = part("input");
+      box.type = "checkbox";
+      box.checked = state.words;
+      box.onchange = () => set({ words: box.checked }, "words");
+      label.append(box, " whole words");
+      controls.append(label);
+    }
+    const told = part("p", "told");
+    told.setAttribute("aria-live", "polite");
+    const stage = part("div", "stage");
+    views[state.view]({ stage, told, data, sites, state, set });
+    place.replaceChildren(controls, told, stage);
+  };
+  const set = (change, focus) => {
+    Object.assign(state, change);
+    draw();
+    const again = [...place.querySelectorAll("button.tab, select, input")];
+    again.find((each) => (each.getAttribute("aria-label") ?? each.textContent) === focus)?.focus();
+  };
+  draw();
+}
+
+// Words of the output, words of the source, and how each of the first looked at the second, by the last site across.
+export function across(data) {
+  const map = data.maps.findLast((each) => each.name.endsWith("cross"));
+  return map ? new Site(map, data).matrix(-1, true) : null;
+}
+
+// One place where something attends: weights (heads, rows, columns), with labels of both sides.
+class Site {
+  constructor(map, data) {
+    Object.assign(this, map);
+    const bytes = Uint8Array.from(atob(map.weights), (char) => char.charCodeAt(0));
+    this.numbers = new Float32Array(bytes.buffer);
+    this.across = map.name.endsWith("cross");
+    this.sides = [data.sides[map.rows], data.sides[map.columns]];
+  }
+
+  // A matrix of rows and its labels: of one head, or -1 for their mean; by words or by pieces.
+  matrix(head, words) {
+    const [rows, columns] = this.sides.map((side) => side.pieces.length);
+    const chosen = head < 0 ? [...Array(this.heads).keys()] : [head];
+    let cells = Array.from({ length: rows }, (_, r) =>
+      Array.from({ length: columns }, (_, c) => {
+        let sum = 0;
+        for (const h of chosen) sum += this.numbers[(h * rows + r) * columns + c];
+        return sum / chosen.length;
+      }),
+    );
+    if (words) cells = merged(cells, ...this.sides.map((side) => side.groups));
+    return { cells, labels: this.sides.map((side) => (words ? side.words : side.pieces)) };
+  }
+}
+
+// A word receives what its pieces receive together, and gives what they give on average.
+function merged(cells, rows, columns) {
+  const order = (groups) => [...new Set(groups)];
+  const [tall, wide] = [order(rows), order(columns)];
+  return tall.map((group) => {
+    const own = cells.filter((_, r) => rows[r] === group);
+    return wide.map((to) => {
+      let sum = 0;
+      for (const row of own) row.forEach((weight, c) => (sum += columns[c] === to ? weight : 0));
+      return sum / own.length;
+    });
+  });
+}
+
+function part(tag, name = "", text = "") {
+  const made = document.createElement(tag);
+  if (name) made.className = name;
+  if (text) made.textContent = text;
+  return made;
+}
+
+function shape(tag, given, text = "") {
+  const made = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(given)) made.setAttribute(name, value);
+  if (text) made.textContent = text;
+  return made;
+}
+
+function choose(name, options, chosen, then) {
+  const made = part("select");
+  made.setAttribute("aria-label", name);
+  options.forEach((text, i) => made.append(new Option(text, i, false, i === chosen)));
+  made.onchange = () => then(Number(made.value));
+  return made;
+}
+
+const grey = (weight) => `rgb(${Array(3).fill(Math.round(255 * Math.min(Math.max(weight, 0), 1))).join()})`;
+const shown = (label) => label.replace(/\s+/g, " ") || "␣";
+
+// Source along the top, target at the left, black for 0 to white for 1.
+function heatMap({ stage, told, sites, state }) {
+  const { cells, labels } = sites[state.site].matrix(state.head, state.words);
+  const [rows, columns] = labels, many = Math.max(rows.length, columns.length) > WIDEST;
+  const cell = many ? 8 : 22, letter = 7.2;
+  const left = many ? 4 : Math.min(220, 12 + letter * Math.max(...rows.map((label) => label.length)));
+  const top = many ? 4 : Math.min(200, 16 + 0.87 * letter * Math.max(...columns.map((label) => label.length)));
+  const lean = many ? 0 : Math.min(110, 0.5 * letter * columns.at(-1).length);
+  const size = [left + cell * columns.length + lean + 8, top + cell * rows.length + 8];
+  const picture = shape("svg", { viewBox: `0 0 ${size.join(" ")}`, width: size[0], height: size[1], role: "img" });
+  picture.setAttribute("aria-label", `Attention of ${rows.length} words to ${columns.length}`);
+  if (!many) {
+    columns.forEach((label, c) => {
+      const [x, y] = [left + cell * (c + 0.7), top - 6];
+      picture.append(shape("text", { x, y, transform: `rotate(-60 ${x} ${y})`, "data-column": c }, shown(label)));
+    });
+    rows.forEach((label, r) => {
+      const y = top + cell * (r + 0.7);
+      picture.append(shape("text", { x: left - 6, y, "text-anchor": "end", "data-row": r }, shown(label)));
+    });
+  }
+  const grid = shape("g", { "shape-rendering": "crispEdges" });
+  cells.forEach((row, r) =>
+    row.forEach((weight, c) => {
+      const place = { x: left + cell * c, y: top + cell * r, width: cell, height: cell };
+      grid.append(shape("rect", { ...place, fill: grey(weight), "data-row": r, "data-column": c }));
+    }),
+  );
+  const frame = { x: left, y: top, width: cell * columns.length, height: cell * rows.length };
+  grid.append(shape("rect", { ...frame, fill: "none", stroke: "currentColor", "pointer-events": "none" }));
+  picture.append(grid);
+  const rest = sites[state.site].remark ?? (many ? "Too many words to label: point at a cell." : "Point at a cell or a word.");
+  told.textContent = rest;
+  picture.onmousemove = (event) => {
+    const { row, column } = event.target.dataset;
+    if (row !== undefined && column !== undefined) {
+      told.textContent = `${shown(rows[row])} ← ${shown(columns[column])}: ${cells[row][column].toFixed(3)}`;
+    } else if (row !== undefined) {
+      const best = cells[row].map((weight, c) => [weight, c]).sort((a, b) => b[0] - a[0]).slice(0, 4);
+      told.textContent = `${shown(rows[row])} ← ${best.map(([w, c]) => `${shown(columns[c])} ${w.toFixed(2)}`).join(", ")}`;
+    } else told.textContent = rest;
+    for (const label of picture.querySelectorAll("text"))
+      label.classList.toggle("lit", label.dataset.row ? label.dataset.row === row : label.dataset.column === column);
+  };
+  stage.append(picture);
+}
+
+// Two columns of words, and a line for each weight.
+function lines({ stage, told, sites, state }) {
+  const { cells, labels } = sites[state.site].matrix(state.head, state.words);
+  const [rows, columns] = labels, step = 22, room = 190, gap = 220;
+  const height = step * Math.max(rows.length, columns.length) + 10;
+  const size = [2 * room + gap, height];
+  const picture = shape("svg", { viewBox: `0 0 ${size.join(" ")}`, width: size[0], height, role: "img" });
+  picture.setAttribute("aria-label", "Lines from each word to what it attends to");
+  const paths = shape("g", {});
+  cells.forEach((row, r) =>
+    row.forEach((weight, c) => {
+      if (weight < FAINT) return;
+      const [y1, y2] = [step * (r + 0.6), step * (c + 0.6)];
+      const given = { x1: room + 6, y1, x2: room + gap - 6, y2, "stroke-opacity": Math.min(1, weight), class: "tie" };
+      paths.append(shape("line", { ...given, "stroke-width": 1 + 3 * weight, "data-row": r, "data-column": c }));
+    }),
+  );
+  picture.append(paths);
+  const name = (label, i, side) => {
+    const given = { y: step * (i + 0.8), tabindex: 0, [`data-${side}`]: i };
+    given.x = side === "row" ? room : room + gap;
+    given["text-anchor"] = side === "row" ? "end" : "start";
+    const text = shape("text", given, shown(label));
+    const light = (on) => {
+      for (const line of paths.children) line.classList.toggle("dim", on && line.dataset[side] !== String(i));
+      const found = side === "row" ? cells[i] : cells.map((row) => row[i]);
+      const others = side === "row" ? columns : rows;
+      const best = found.map((weight, n) => [weight, n]).sort((a, b) => b[0] - a[0]).slice(0, 5);
+      const arrow = side === "row" ? "←" : "→";
+      const most = best.map(([w, n]) => `${shown(others[n])} ${w.toFixed(2)}`).join(", ");
+      told.textContent = on ? `${shown(label)} ${arrow} ${most}` : rest;
+    };
+    text.onmouseenter = text.onfocus = () => light(true);
+    text.onmouseleave = text.onblur = () => light(false);
+    return text;
+  };
+  const rest = (told.textContent = "Point at a word.");
+  picture.append(...rows.map((label, i) => name(label, i, "row")), ...columns.map((label, i) => name(label, i, "column")));
+  stage.append(picture);
+}
+
+// Every site and head as a small picture; one that is chosen opens as a heat map.
+function allHeads({ stage, told, sites, state, set }) {
+  told.textContent = "Choose a head to see it whole.";
+  sites.forEach((site, s) => {
+    const line = part("div", "site");
+    line.append(part("span", "name", site.name));
+    for (let head = 0; head < site.heads; head++) {
+      const { cells } = site.matrix(head, state.words);
+      const button = part("button", "small"), canvas = part("canvas");
+      [canvas.width, canvas.height] = [cells[0].length, cells.length];
+      const pixels = new ImageData(canvas.width, canvas.height);
+      cells.flat().forEach((weight, i) => pixels.data.set([...Array(3).fill(255 * weight), 255], 4 * i));
+      canvas.getContext("2d").putImageData(pixels, 0, 0);
+      button.type = "button";
+      button.setAttribute("aria-label", `${site.name}, head ${head}`);
+      button.title = `${site.name}, head ${head}`;
+      button.onclick = () => set({ site: s, head, view: "Heat map" }, "Heat map");
+      button.append(canvas);
+      line.append(button);
+    }
+    stage.append(line);
+  });
+}
+
+// Hypotheses that the search kept, step by step; those that ended tell their score.
+function tree({ stage, told, data }) {
+  told.textContent = "What the search kept at each step; bold is what it chose. Numbers are log-probabilities.";
+  const under = new Map();
+  data.tree.forEach((node, i) => under.set(node.parent, [...(under.get(node.parent) ?? []), i]));
+  const branch = (parent) => {
+    const list = part("ul", "tree");
+    for (const i of under.get(parent) ?? []) {
+      let [last, names] = [i, [shown(data.tree[i].text)]];
+      while ((under.get(last) ?? []).length === 1 && !data.tree[last].score) {
+        last = under.get(last)[0];
+        names.push(shown(data.tree[last].text));
+      }
+      const node = data.tree[last], item = part("li", node.best ? "best" : "");
+      item.append(part("span", "word", names.join(" ")), part("span", "score", ` ${node.log_prob.toFixed(2)}`));
+      if (node.score !== null) item.append(part("span", "final", ` score ${node.score.toFixed(3)}`));
+      if (under.has(last)) item.append(branch(last));
+      list.append(item);
+    }
+    return list;
+  };
+  stage.append(branch(-1));
+}
+
+// At each step, what was said and what else was likely.
+function candidates({ stage, told, data }) {
+  told.textContent = "The likeliest words at each step, and how probable each was.";
+  const table = part("table", "candidates"), body = part("tbody");
+  data.candidates.forEach((step, t) => {
+    const row = part("tr");
+    row.append(part("th", "", shown(data.sides.target.pieces[t])));
+    row.firstChild.scope = "row";
+    for (const [word, probability] of step) {
+      const cell = part("td", word === data.sides.target.pieces[t] ? "said" : "");
+      const bar = part("meter");
+      bar.value = probability;
+      bar.setAttribute("aria-label", `probability ${probability.toFixed(3)}`);
+      cell.append(part("span", "word", shown(word)), part("span", "score", ` ${probability.toFixed(3)}`), bar);
+      row.append(cell);
+    }
+    body.append(row);
+  });
+  table.append(body);
+  stage.append(table);
+}

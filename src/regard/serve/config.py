@@ -1,0 +1,49 @@
+"""How much a service takes on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Everything that a client can make large has a bound, and is measured before anything is done with it."""
+
+    body: int = 1 << 20
+    """Bytes of a request."""
+    texts: int = 64
+    """Texts of a request."""
+    characters: int = 5_000
+    """Characters of a text."""
+    all_characters: int = 40_000
+    """Characters of a request."""
+    requests: int = 256
+    """Requests at once; more are told to come back."""
+    wait: float = 3.0
+    """Seconds that a request would have to wait, as far as can be told; beyond them it is told to come back."""
+    best: int = 8
+    """Outputs for one text."""
+    tokens: int = 1_024
+    """Tokens of an output that is asked for."""
+    all_tokens: int = 8_192
+    """Tokens of all outputs of a request."""
+    stops: int = 4
+    """Strings that stop an output, each of at most 100 characters."""
+    likely: int = 5
+    """Words beside the one said, of which a request may ask for probabilities."""
+    weights: int = 1 << 20
+    """Numbers of an answer about attention."""
+    together: int = 64
+    """Lines that are decoded at once."""
+    seconds: float = 60.0
+    """Of a request, in the queue and in work."""
+    unsure: float = 2.0
+    """Seconds without a sign of life, after which a worker is not called ready."""
+    silence: float = 5.0
+    """And after which it is replaced."""
+    stuck: float = 45.0
+    """Seconds without progress of a job, after which likewise."""
+    header: float = 10.0
+    """Seconds in which a request has to have arrived."""
+    drain: float = 10.0
+    """Seconds that requests get to end when the service is told to."""

@@ -1,0 +1,141 @@
+"""The service as programs read it: its OpenAPI description, from the very types that requests are checked by."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NotRequired
+
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict
+
+from regard import __version__
+
+REF = "#/components/schemas/{model}"
+
+
+class PlainError(TypedDict):
+    error: str
+
+
+class OpenAIErrorBody(TypedDict):
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class OpenAIError(TypedDict):
+    error: OpenAIErrorBody
+
+
+class Detected(TypedDict):
+    language: str
+    confidence: float
+
+
+class Translated(TypedDict):
+    translatedText: str | list[str]
+    detectedLanguage: NotRequired[Detected | list[Detected]]
+    alternatives: NotRequired[list[str] | list[list[str]]]
+
+
+class Language(TypedDict):
+    code: str
+    name: str
+    targets: list[str]
+
+
+class Health(TypedDict):
+    status: Literal["ok"]
+
+
+class Output(TypedDict):
+    text: str
+    score: float
+    log_prob: float
+    tokens: list[str]
+    alignment: NotRequired[str]
+
+
+class Answer(TypedDict):
+    text: str
+    outputs: list[Output]
+
+
+class Translations(TypedDict):
+    model: str
+    source: str
+    target: str
+    translations: list[Answer]
+
+
+class Ready(TypedDict):
+    ready: bool
+    waiting: int
+    restarts: int
+
+
+class Usage(TypedDict):
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+
+
+class Choice(TypedDict):
+    index: int
+    text: str
+    logprobs: dict[str, Any] | None
+    finish_reason: str | None
+
+
+class Completion(TypedDict):
+    id: str
+    object: Literal["text_completion"]
+    created: int
+    model: str
+    choices: list[Choice]
+    usage: NotRequired[Usage]
+
+
+def description(routes: dict[str, Any]) -> dict[str, Any]:
+    """OpenAPI 3.1; `routes` are those of app.py."""
+    schemas: dict[str, Any] = {}
+
+    def schema(kind: Any) -> dict[str, Any]:
+        found = TypeAdapter(kind).json_schema(ref_template=REF)
+        schemas.update(found.pop("$defs", {}))
+        return found
+
+    paths: dict[str, Any] = {}
+    for path, route in routes.items():
+        refusal = schema(OpenAIError if path.startswith("/v1/") else PlainError)
+        refusals = {str(status): _body(told, refusal) for status, told in STATUSES.items()}
+        about: dict[str, Any] = {
+            "summary": (route.act.__doc__ or path).strip().splitlines()[0],
+            "responses": {"200": _body("Done", schema(route.answers)), **refusals},
+        }
+        if route.asks is not None:
+            asked = schema(route.asks)
+            kinds = ["application/json", *(["application/x-www-form-urlencoded"] if route.form else [])]
+            about["requestBody"] = {"required": True, "content": {kind: {"schema": asked} for kind in kinds}}
+        paths[path] = {route.method.lower(): about}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Regard", "version": __version__},
+        "paths": paths,
+        "components": {"schemas": schemas},
+    }
+
+
+STATUSES = {
+    400: "Not as it has to be",
+    401: "A key is needed",
+    404: "There is no such model",
+    408: "It did not arrive in time",
+    413: "Too large",
+    500: "The worker ended under it, twice",
+    503: "Too much to do; Retry-After says when to come back",
+}
+
+
+def _body(told: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"description": told, "content": {"application/json": {"schema": schema}}}

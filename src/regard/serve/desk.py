@@ -1,0 +1,253 @@
+"""Where requests for a model wait, are put together, and are handed to a worker that is watched and replaced."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from regard.errors import UserError
+from regard.serve.config import Limits
+from regard.serve.frames import pack, read_async
+
+TRIES = 2  # of a task whose worker ended under it
+MERGED = ("translate",)  # jobs of which several requests can make one
+FORGET = 0.9  # of what is known of the pace, how much counts after the next job
+WORKER = (sys.executable, "-m", "regard.serve.worker")
+Heard = Callable[[dict[str, Any]], None]
+
+
+class BusyError(Exception):
+    """There is too much to do already; it may be asked again soon."""
+
+
+class FailedError(Exception):
+    """It cannot be done, and asking again does not help."""
+
+
+class LostError(FailedError):
+    """Its worker ended under it, again."""
+
+
+@dataclass(eq=False)
+class Task:
+    """What one request wants: lines, and what is to be done with them; `size` is about how much work that is."""
+
+    how: dict[str, Any]
+    texts: list[str]
+    size: int
+    answer: asyncio.Future[list[Any]]
+    heard: Heard | None = None
+    tries: int = 0
+
+
+@dataclass
+class Pace:
+    """How much is done in a second, recent jobs foremost."""
+
+    work: float = 0.0
+    seconds: float = 0.0
+
+    def add(self, work: int, seconds: float) -> None:
+        self.work, self.seconds = FORGET * self.work + work, FORGET * self.seconds + seconds
+
+    def time(self, work: int) -> float:
+        return work * self.seconds / self.work if self.work else 0.0
+
+
+@dataclass(eq=False)
+class Desk:
+    """One worker with one model, and what waits for it."""
+
+    folder: str
+    limits: Limits
+    engine: str = "auto"
+    threads: int = 1
+    command: tuple[str, ...] = WORKER
+    model: dict[str, Any] = field(default_factory=dict)
+    """What the worker says of its model."""
+    restarts: int = 0
+    started: bool = False
+    signed: float = 0.0
+    """When the worker was heard of last."""
+    waiting: deque[Task] = field(default_factory=deque)
+    doing: list[Task] = field(default_factory=list)
+    pace: Pace = field(default_factory=Pace)
+    number: int = 0
+    runner: asyncio.Task[None] | None = None
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def ready(self) -> bool:
+        return self.started and time.monotonic() < self.signed + self.limits.unsure
+
+    async def open(self) -> None:
+        """Start the worker, if it is not there yet; what it refuses is a mistake of the user's."""
+        async with self.lock:
+            if self.runner is None:
+                await self._start()
+                self.runner = asyncio.create_task(self._run())
+
+    async def close(self) -> None:
+        if self.runner is not None:
+            self.runner.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self.runner
+            await self._kill()
+
+    def hand_in(self, how: dict[str, Any], texts: list[str], size: int = 0, heard: Heard | None = None) -> Task:
+        """A task that waits for its turn; parts of its answer are told to `heard`."""
+        before = sum(each.size for each in (*self.waiting, *self.doing))
+        if self.pace.time(before) > self.limits.wait:
+            raise BusyError
+        size = size or 1 + sum(map(len, texts))
+        task = Task(how, texts, size, asyncio.get_running_loop().create_future(), heard)
+        self.waiting.append(task)
+        self.wake.set()
+        return task
+
+    async def result(self, task: Task) -> list[Any]:
+        """Of a task that was handed in. Whoever is cancelled here leaves nothing behind."""
+        try:
+            async with asyncio.timeout(self.limits.seconds):
+                return await task.answer
+        except TimeoutError as error:
+            raise BusyError from error
+        finally:
+            task.answer.cancel()
+            if task in self.waiting:
+                self.waiting.remove(task)
+            if task in self.doing and all(each.answer.done() for each in self.doing):
+                self._send({"drop": self.number})  # nobody waits for it any more
+
+    async def ask(self, how: dict[str, Any], texts: list[str]) -> Any:
+        return await self.result(self.hand_in(how, texts))
+
+    def _take(self) -> list[Task]:
+        """The oldest task, and others that can be done with it; one that a worker died of is done alone."""
+        first = self.waiting.popleft()
+        taken, lines = [first], len(first.texts)
+        if first.how["do"] in MERGED and not first.tries:
+            for task in list(self.waiting):
+                if lines + len(task.texts) <= self.limits.together and task.how == first.how and not task.tries:
+                    self.waiting.remove(task)
+                    taken.append(task)
+                    lines += len(task.texts)
+        return taken
+
+    async def _run(self) -> None:
+        """Workers, one after another: each reads and works until it ends, or is found silent or stuck."""
+        while True:
+            parts = [asyncio.create_task(each()) for each in (self._read, self._work, self._watch)]
+            try:
+                await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for part in parts:
+                    part.cancel()
+                await asyncio.gather(*parts, return_exceptions=True)
+            await self._replace()
+
+    async def _work(self) -> None:
+        """Hand out what waits, a job at a time."""
+        while True:
+            while not self.waiting:
+                self.wake.clear()
+                await self.wake.wait()
+            self.doing, self.number = self._take(), self.number + 1
+            self.done, self.progress = asyncio.get_running_loop().create_future(), time.monotonic()
+            began = self.progress
+            texts = [text for task in self.doing for text in task.texts]
+            self._send({**self.doing[0].how, "texts": texts, "number": self.number})
+            self._give(await self.done)
+            self.pace.add(sum(task.size for task in self.doing), time.monotonic() - began)
+            self.doing = []
+
+    def _give(self, found: dict[str, Any]) -> None:
+        answers = iter(found.get("answer", ()))
+        for task in self.doing:
+            if "error" in found:
+                _settle(task, FailedError(found["error"]))
+            else:
+                merged = task.how["do"] in MERGED
+                _settle(task, [next(answers) for _ in task.texts] if merged else found["answer"])
+
+    async def _read(self) -> None:
+        """All that the worker says; ends with it."""
+        while True:
+            message = await read_async(self._out())
+            self.signed = time.monotonic()
+            if message.get("number") != self.number:
+                continue
+            self.progress = self.signed
+            if "part" in message:
+                for task in self.doing:
+                    if task.heard is not None and not task.answer.done():
+                        task.heard(message["part"])
+            elif "progress" not in message and not self.done.done():
+                self.done.set_result(message)
+
+    async def _watch(self) -> None:
+        """Ends when there is no sign of the worker, or none of its job."""
+        while True:
+            await asyncio.sleep(self.limits.silence / 10)
+            stuck = self.doing and time.monotonic() > self.progress + self.limits.stuck
+            if stuck or time.monotonic() > self.signed + self.limits.silence:
+                return
+
+    async def _replace(self) -> None:
+        """A new worker; what was in work is done again by it, once."""
+        self.started = False
+        self.restarts += 1
+        print("regard: a worker ended or hung, and is replaced", file=sys.stderr, flush=True)
+        await self._kill()
+        again, self.doing = self.doing, []
+        for task in reversed(again):
+            task.tries += 1
+            if task.tries >= TRIES or task.heard is not None:
+                _settle(task, LostError("the worker ended while it did this"))
+            elif not task.answer.done():
+                self.waiting.appendleft(task)
+        while not self.started:
+            try:
+                await self._start()
+            except (UserError, OSError, asyncio.IncompleteReadError):
+                await self._kill()
+                await asyncio.sleep(1)
+
+    async def _start(self) -> None:
+        pipe = asyncio.subprocess.PIPE
+        self.process = await asyncio.create_subprocess_exec(*self.command, stdin=pipe, stdout=pipe, limit=1 << 20)
+        self._send({"folder": self.folder, "engine": self.engine, "threads": self.threads})
+        message = await read_async(self._out())
+        if "refused" in message:
+            raise UserError(message["refused"])
+        self.model, self.started, self.signed = message["ready"], True, time.monotonic()
+
+    async def _kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
+        await self.process.wait()
+
+    def _send(self, message: dict[str, Any]) -> None:
+        assert self.process.stdin is not None
+        with contextlib.suppress(ConnectionError, RuntimeError):  # that it is gone is seen where it is read
+            self.process.stdin.write(pack(message))
+
+    def _out(self) -> asyncio.StreamReader:
+        assert self.process.stdout is not None
+        return self.process.stdout
+
+
+def _settle(task: Task, found: Any) -> None:
+    if task.answer.done():
+        return
+    if isinstance(found, Exception):
+        task.answer.set_exception(found)
+    else:
+        task.answer.set_result(found)

@@ -1,0 +1,132 @@
+"""What a worker does with its model when it is told to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from regard.decode.config import Beam, search_for
+from regard.errors import UserError
+from regard.tasks.teller import Stream, Teller
+from regard.tasks.translator import Output, Translator
+
+Job = dict[str, Any]
+Tick = Callable[..., None]
+Part = Callable[[dict[str, Any]], None]
+
+
+def described(model: Any) -> dict[str, Any]:
+    """What the service says of a model; its engine is made and tried, so that no request waits for that."""
+    if isinstance(model, Translator):
+        model.tag = next(iter(model.tokenizers.source.tags), None)
+        model.translate(["a"])
+    elif isinstance(model, Teller):
+        model.prompts(["a"])
+    else:
+        raise UserError(f"{model.loaded.folder}: fills blanks, which is not served; `regard run` does it")
+    own = model.loaded.search
+    return {
+        "task": model.loaded.task,
+        "engine": model.engine.about,
+        "beam": own.size if isinstance(own, Beam) else 1,
+        "max_length": model.max_length,
+        "tags": list(model.tokenizers.source.tags),
+    }
+
+
+def translate(model: Translator, job: Job, tick: Tick, part: Part) -> list[Any]:
+    """For each line its outputs, best first; none for a blank one."""
+    how = {"beam": job["beam"], "num_best": job["best"], "sample": False, "max_tokens": None}
+    model.search, model.tag = search_for(model.loaded.search, **how), job["tag"]
+    return [[_told(model, output) for output in outputs] for outputs in model.outputs(job["texts"], tick)]
+
+
+def _told(model: Translator, output: Output) -> dict[str, Any]:
+    pieces = [piece for tokens in output.tokens for piece in model.tokenizers.target.pieces(tokens)]
+    return {"text": output.text, "score": output.score, "log_prob": output.log_prob, "tokens": pieces}
+
+
+def align(model: Translator, job: Job, tick: Tick, part: Part) -> list[str]:
+    """Links between the words of each text and those of its output, as 0-0 1-2."""
+    from regard.metrics.alignment import pharaoh
+    from regard.tasks.align import Aligned, Reading
+
+    model.tag = job["tag"]
+    aligned, reading = Aligned(model, job["texts"], model.spelled(job["said"])), Reading.of(model.loaded.folder)
+    return [pharaoh(aligned.links(i, reading)) for i in range(len(job["texts"]))]
+
+
+def detect(model: Translator, job: Job, tick: Tick, part: Part) -> list[float]:
+    """How many tokens of the model's source language a character of each text takes: fewer fit better."""
+    rows = model.tokenizers.source.encode(job["texts"])
+    return [len(row) / max(1, len(text)) for row, text in zip(rows, job["texts"], strict=True)]
+
+
+def tell(model: Teller, job: Job, tick: Tick, part: Part) -> list[Any]:
+    """What follows each prompt, `best` times, by seeds that follow one another; in parts, where they are wanted."""
+    found: list[Any] = []
+    for prompt in job["texts"]:
+        for nth in range(job["best"]):
+            drawn = {name: job[name] for name in ("temperature", "top_p", "top_k")} | {"seed": job["seed"] + nth}
+            how: Job = {"sample": True, "beam": None, **drawn} if job["temperature"] else {"sample": False, "beam": 1}
+            model.search = search_for(model.loaded.search, num_best=1, max_tokens=job["tokens"], **how)
+            found.append(_say(model, prompt, job, tick, part, len(found)))
+    return found
+
+
+def _say(model: Teller, prompt: str, job: Job, tick: Tick, part: Part, index: int) -> dict[str, Any]:
+    stop = job["stop"]
+    stream = Stream(lambda text: part({"index": index, "text": text}), stop)
+
+    def heard(text: str) -> None:
+        tick()
+        if job["stream"]:
+            stream(text)
+
+    ((best, *_),) = model.tell([prompt], stop=stop, heard=heard)
+    text = model.text(best, stop)
+    if job["stream"]:
+        stream.end(text)
+    ended = best.tokens[-1:] == [model.end] or text != model.spell(best.tokens)
+    read = len(model.prompts([prompt])[0])
+    return {"text": text, "finish": "stop" if ended else "length", "read": read, "tokens": best.tokens}
+
+
+def likely(model: Teller, job: Job, tick: Tick, part: Part) -> dict[str, Any]:
+    """How probable each token of an output was after its prompt, and what else was; of a text that was stopped, up to
+    there."""
+    from regard.engine.explain import explain_text
+
+    (prompt,), said = model.prompts(job["texts"]), job["said"]
+    spelled = [model.spell(said[:i]) for i in range(len(said) + 1)]
+    kept = sum(len(text) < job["size"] for text in spelled[:-1])
+    if not kept:
+        return {"tokens": [], "token_logprobs": [], "top_logprobs": [], "text_offset": []}
+    told = explain_text(model.model, [*prompt, *said[:kept]])
+    steps = [[(model.spell([word]), math.log(p)) for word, p in step[: job["count"]]] for step in told.likely[-kept:]]
+    return {
+        "tokens": [spelled[i + 1][len(spelled[i]) :] for i in range(kept)],
+        "token_logprobs": told.log_probs[-kept:].tolist(),
+        "top_logprobs": [dict(step) for step in steps],
+        "text_offset": [len(text) for text in spelled[:kept]],
+    }
+
+
+def look(model: Any, job: Job, tick: Tick, part: Part) -> dict[str, Any]:
+    """What it looked at while it said what it said, or would have said what is given."""
+    (text,) = job["texts"]
+    if job["tag"] is not None:
+        model.tag = job["tag"]
+    found: dict[str, Any] = model.attend(text, job["target"]).page(job["weights"])
+    return found
+
+
+JOBS: dict[str, Callable[..., Any]] = {
+    "translate": translate,
+    "tell": tell,
+    "detect": detect,
+    "likely": likely,
+    "look": look,
+    "align": align,
+}

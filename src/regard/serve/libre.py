@@ -1,0 +1,119 @@
+"""LibreTranslate's interface."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from regard.serve.house import Direction, House
+from regard.serve.keys import known
+from regard.serve.languages import name_of
+from regard.serve.wire import RefusedError, asked, bounded, while_there
+
+SHARP = 12.0  # how much a better fit counts
+
+
+class Translate(BaseModel):
+    q: str | list[str]
+    source: str
+    target: str
+    format: Literal["text", "html"] = "text"
+    alternatives: int = Field(0, ge=0, le=7)
+    api_key: str = ""
+
+
+class Detect(BaseModel):
+    q: str | list[str]
+    api_key: str = ""
+
+
+async def translate(house: House, request: Request) -> JSONResponse:
+    given = await asked(request, Translate, house.limits)
+    _check_key(house, request, given.api_key)
+    texts = [given.q] if isinstance(given.q, str) else given.q
+    bounded(texts, house.limits, "q")
+    if given.format == "html":
+        raise RefusedError(400, "format html is not offered; send text, or the texts between the tags")
+    told = await _detected(house, request, texts) if given.source == "auto" else None
+    source = told[0][0]["language"] if told else given.source
+    direction = _direction(house, source, given.target)
+    found = await while_there(request, house.translate(direction, texts, best=1 + given.alternatives))
+    said = [outputs[0]["text"] for outputs in found]
+    others = [[output["text"] for output in outputs[1:]] for outputs in found]
+    answer: dict[str, Any] = {"translatedText": said[0] if isinstance(given.q, str) else said}
+    if told:
+        best = [each[0] for each in told]
+        answer["detectedLanguage"] = best[0] if isinstance(given.q, str) else best
+    if given.alternatives:
+        answer["alternatives"] = others[0] if isinstance(given.q, str) else others
+    return JSONResponse(answer)
+
+
+async def detect(house: House, request: Request) -> JSONResponse:
+    """Among the source languages of the models that are here, by how well their tokenizers fit."""
+    given = await asked(request, Detect, house.limits)
+    _check_key(house, request, given.api_key)
+    texts = [given.q] if isinstance(given.q, str) else given.q
+    bounded(texts, house.limits, "q")
+    if not texts:
+        raise RefusedError(400, "q: holds no text", param="q")
+    return JSONResponse((await _detected(house, request, ["\n".join(texts)]))[0])
+
+
+async def languages(house: House, request: Request) -> JSONResponse:
+    codes = {code: name_of(code) for each in house.directions for code in (each.source, each.target)}
+    targets = {code: [each.target for each in house.directions if each.source == code] for code in codes}
+    return JSONResponse([{"code": code, "name": name, "targets": targets[code]} for code, name in codes.items()])
+
+
+async def settings(house: House, request: Request) -> JSONResponse:
+    first = house.directions[0] if house.directions else Direction(0, "source", "target")
+    both = {"source": first.source, "target": first.target}
+    return JSONResponse(
+        {
+            "charLimit": house.limits.characters,
+            "frontendTimeout": 200,
+            "apiKeys": bool(house.keys),
+            "keyRequired": bool(house.keys),
+            "suggestions": False,
+            "filesTranslation": False,
+            "supportedFilesFormat": [],
+            "language": {side: {"code": code, "name": name_of(code)} for side, code in both.items()},
+        }
+    )
+
+
+async def health(house: House, request: Request) -> JSONResponse:
+    return JSONResponse({"status": "ok"})
+
+
+def _check_key(house: House, request: Request, given: str) -> None:
+    if house.keys and not known(house.keys, request, given):
+        raise RefusedError(401, "a key is needed, as api_key")
+
+
+def _direction(house: House, source: str, target: str) -> Direction:
+    for each in house.directions:
+        if (each.source, each.target) == (source, target):
+            return each
+    known = ", ".join(f"{each.source} to {each.target}" for each in house.directions)
+    raise RefusedError(400, f"{source} to {target} is not offered; there is {known or 'no translator'}")
+
+
+async def _detected(house: House, request: Request, texts: list[str]) -> list[list[dict[str, Any]]]:
+    """For each text the languages, best first, with confidences that sum to 100."""
+    models = {each.source: each.model for each in reversed(house.directions)}
+    if not models:
+        raise RefusedError(400, "there is no translator here")
+    fits = {code: await while_there(request, house.fit(model, texts)) for code, model in models.items()}
+    told = []
+    for i in range(len(texts)):
+        odds = {code: math.exp(-SHARP * fit[i]) for code, fit in fits.items()}
+        ranked = sorted(odds, key=lambda code: -odds[code])
+        shares = {code: 100 * odds[code] / sum(odds.values()) for code in ranked}
+        told.append([{"language": code, "confidence": round(shares[code], 1)} for code in ranked])
+    return told

@@ -1,0 +1,170 @@
+"""OpenAI's interface, for models that go on with a text."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from pydantic import BaseModel, Field
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from regard.serve.desk import BusyError, FailedError
+from regard.serve.house import House
+from regard.serve.wire import BUSY, RefusedError, asked, bounded, while_there
+
+PING = 15.0  # seconds of silence in a stream
+STREAM = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
+
+
+class StreamOptions(BaseModel):
+    include_usage: bool = False
+
+
+class Complete(BaseModel):
+    model: str
+    prompt: str | list[str] = ""
+    max_tokens: int = Field(16, ge=1)
+    temperature: float = Field(1.0, ge=0, le=2, allow_inf_nan=False)
+    top_p: float = Field(1.0, gt=0, le=1, allow_inf_nan=False)
+    top_k: int | None = Field(None, ge=1, le=1 << 20)
+    n: int = Field(1, ge=1)
+    stream: bool = False
+    stream_options: StreamOptions | None = None
+    logprobs: int | None = Field(None, ge=0)
+    echo: bool = False
+    stop: str | list[str] | None = None
+    seed: int | None = Field(None, ge=-(1 << 63), lt=1 << 63)
+    user: str | None = None
+    presence_penalty: float = Field(0, ge=0, le=0)
+    frequency_penalty: float = Field(0, ge=0, le=0)
+    best_of: int | None = Field(None, ge=1)
+    suffix: str | None = None
+    logit_bias: dict[str, float] | None = None
+
+
+async def models(house: House, request: Request) -> JSONResponse:
+    names = [place.name for place in house.places]
+    data = [{"id": name, "object": "model", "created": house.began, "owned_by": "regard"} for name in names]
+    return JSONResponse({"object": "list", "data": data})
+
+
+async def complete(house: House, request: Request) -> Response:
+    given = await asked(request, Complete, house.limits)
+    prompts = [given.prompt] if isinstance(given.prompt, str) else given.prompt
+    how = _checked(house, given, prompts)
+    head = {
+        "id": f"cmpl-{secrets.token_hex(12)}",
+        "object": "text_completion",
+        "created": int(time.time()),
+        "model": given.model,
+    }
+    if given.stream:
+        return await _stream(house, given, how, prompts, head)
+    model = how.pop("model")
+    found = await while_there(request, _told(house, model, how, prompts))
+    choices = []
+    for i, said in enumerate(found):
+        prompt, logprobs = prompts[i // given.n], None
+        if given.logprobs is not None:
+            logprobs = await while_there(request, house.likely(model, prompt, said, given.logprobs))
+            logprobs["text_offset"] = [offset + len(prompt) * given.echo for offset in logprobs["text_offset"]]
+        text = prompt + said["text"] if given.echo else said["text"]
+        choices.append({"index": i, "text": text, "logprobs": logprobs, "finish_reason": said["finish"]})
+    return JSONResponse({**head, "choices": choices, "usage": _usage(found, given.n)})
+
+
+async def _told(house: House, model: int, how: dict[str, Any], prompts: list[str]) -> list[dict[str, Any]]:
+    return await house.places[model].desk.result(house.tell(model, prompts, how))
+
+
+def _checked(house: House, given: Complete, prompts: list[str]) -> dict[str, Any]:
+    names = [place.name for place in house.places]
+    if given.model not in names:
+        raise RefusedError(404, "there is no such model; GET /v1/models names them", param="model")
+    number = names.index(given.model)
+    if house.places[number].desk.model["task"] != "language":
+        raise RefusedError(400, f"{given.model} translates; ask /api/translate or /translate", param="model")
+    bounded(prompts, house.limits, "prompt")
+    stops = [given.stop] if isinstance(given.stop, str) else given.stop or []
+    bounds = {
+        "max_tokens": given.max_tokens <= house.limits.tokens
+        and len(prompts) * given.n * given.max_tokens <= house.limits.all_tokens,
+        "n": given.n <= house.limits.best,
+        "best_of": given.best_of in (None, given.n),
+        "suffix": not given.suffix,
+        "logit_bias": not given.logit_bias,
+        "logprobs": (given.logprobs or 0) <= house.limits.likely and not (given.stream and given.logprobs is not None),
+        "stop": len(stops) <= house.limits.stops and all(0 < len(stop) <= 100 for stop in stops),
+        "prompt": bool(prompts),
+    }
+    for name, holds in bounds.items():
+        if not holds:
+            raise RefusedError(400, f"{name}: is more than this service does", param=name)
+    seed = secrets.randbits(40) if given.seed is None else given.seed & ((1 << 62) - 1)
+    drawn = {"temperature": given.temperature, "top_p": given.top_p, "top_k": given.top_k, "seed": seed}
+    how = {"model": number, "best": given.n, "tokens": given.max_tokens, "stop": stops, "stream": given.stream}
+    return how | drawn
+
+
+def _usage(found: list[dict[str, Any]], n: int) -> dict[str, int]:
+    read, said = sum(each["read"] for each in found[::n]), sum(len(each["tokens"]) for each in found)
+    return {"prompt_tokens": read, "completion_tokens": said, "total_tokens": read + said}
+
+
+async def _stream(
+    house: House, given: Complete, how: dict[str, Any], prompts: list[str], head: dict[str, Any]
+) -> StreamingResponse:
+    """Events with the same shape as the whole answer; a client that goes ends this, and with it the work."""
+    parts: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+    model = how.pop("model")
+    try:
+        task = house.tell(model, prompts, how, parts.put_nowait)
+    except BusyError as error:
+        raise RefusedError(503, BUSY) from error
+
+    def event(choices: list[dict[str, Any]], **more: Any) -> str:
+        return f"data: {json.dumps({**head, 'choices': choices, **more}, ensure_ascii=False)}\n\n"
+
+    def choice(index: int, text: str, finish: str | None = None) -> dict[str, Any]:
+        return {"index": index, "text": text, "logprobs": None, "finish_reason": finish}
+
+    async def events() -> AsyncIterator[str]:
+        work = asyncio.create_task(house.places[model].desk.result(task))
+        work.add_done_callback(lambda _: parts.put_nowait(None))
+        try:
+            if given.echo:
+                for i in range(len(prompts) * given.n):
+                    yield event([choice(i, prompts[i // given.n])])
+            async for part in _until_none(parts):
+                yield event([choice(part["index"], part["text"])]) if part else ": ping\n\n"
+            found = work.result()
+            for i, said in enumerate(found):
+                yield event([choice(i, "", said["finish"])])
+            if given.stream_options and given.stream_options.include_usage:
+                yield event([], usage=_usage(found, given.n))
+            yield "data: [DONE]\n\n"
+        except (BusyError, FailedError) as error:
+            told = {"message": str(error) or BUSY, "type": "server_error", "param": None, "code": None}
+            yield f"data: {json.dumps({'error': told})}\n\n"
+        finally:
+            work.cancel()
+
+    return StreamingResponse(events(), media_type="text/event-stream", headers=STREAM)
+
+
+async def _until_none(parts: asyncio.Queue[dict[str, Any] | None]) -> AsyncIterator[dict[str, Any]]:
+    """What comes; an empty one for every silence."""
+    while True:
+        try:
+            async with asyncio.timeout(PING):
+                part = await parts.get()
+        except TimeoutError:
+            part = {}
+        if part is None:
+            return
+        yield part

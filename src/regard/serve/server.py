@@ -1,0 +1,134 @@
+"""From folders to a service that listens."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+from itertools import chain, count
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from regard.engine.engine import cores
+from regard.errors import UserError
+from regard.serve.app import app
+from regard.serve.config import Limits
+from regard.serve.desk import Desk
+from regard.serve.house import House, Place
+from regard.serve.languages import Languages
+
+HEADER = 1 << 16  # bytes of a request's head
+
+
+def named(models: list[str]) -> list[tuple[str, Path, Languages | None]]:
+    """`FOLDER`, or `en-de=FOLDER` where the languages have to be told; folders of one name are numbered."""
+    found: list[tuple[str, Path, Languages | None]] = []
+    for text in models:
+        pair, equals, folder = text.partition("=")
+        source, dash, target = pair.partition("-")
+        path = Path(folder if equals else text)
+        if equals and not (source and dash and target):
+            raise UserError(f"{text}: languages are named like en-de={folder}")
+        names = [each[0] for each in found]
+        name = path.resolve().name
+        name = next(filter(lambda each: each not in names, chain([name], (f"{name}-{i}" for i in count(2)))))
+        found.append((name, path, (source, target) if equals else None))
+    return found
+
+
+class Patient(H11Protocol):
+    """Closes a connection whose request does not arrive in time: uvicorn itself waits for ever."""
+
+    seconds = Limits().header
+    late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._limit()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._limit()
+
+    def _limit(self) -> None:
+        if self.late is not None:
+            self.late.cancel()
+        if self.cycle is None or self.cycle.response_complete:
+            self.late = self.loop.call_later(self.seconds, self._end)
+
+    def _end(self) -> None:
+        if (self.cycle is None or self.cycle.response_complete) and not self.transport.is_closing():
+            self.transport.close()
+
+
+def serve_models(
+    models: list[str], *, host: str, port: int, engine: str, threads: int | None, key_file: Path | None
+) -> None:
+    """Until it is told to end."""
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    keys, limits = _keys(key_file), Limits()
+    places = []
+    for name, path, pair in named(models):
+        desk = Desk(str(path), limits, engine=engine, threads=threads or cores())
+        places.append(Place(name, path, pair, desk, Desk(str(path), limits, engine="torch")))
+    listening = _socket(host, port)
+    if not keys and host not in ("127.0.0.1", "::1", "localhost"):
+        print(f"regard: whoever reaches {host} may ask, as there are no keys; --key-file asks for one", file=sys.stderr)
+    signal.signal(signal.SIGTERM, lambda *_: None)  # uvicorn, which takes it first, ends, and passes it on
+    try:
+        asyncio.run(run(House(places, limits, keys), listening))
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _socket(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=512)
+    except (OSError, UnicodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise UserError(f"{host} port {port} cannot be had: {why}; name another: --host, --port") from error
+
+
+def _keys(path: Path | None) -> tuple[str, ...]:
+    if path is None:
+        return tuple(filter(None, (key.strip() for key in os.environ.get("REGARD_API_KEYS", "").split(","))))
+    try:
+        keys = tuple(filter(None, map(str.strip, path.read_text("utf-8").splitlines())))
+    except (OSError, UnicodeError) as error:
+        raise UserError(f"{path}: cannot be read as keys, one a line: {error}") from error
+    if not keys:
+        raise UserError(f"{path}: holds no key; write one a line, or drop --key-file")
+    return keys
+
+
+async def run(house: House, listening: socket.socket) -> None:
+    host, port = listening.getsockname()[:2]
+    print("loading", file=sys.stderr, flush=True)
+    try:
+        await house.open()
+    except BaseException:
+        await house.close()
+        raise
+    for each in house.directions:
+        place = house.places[each.model]
+        print(f"{each.source} to {each.target}: {place.name} ({place.desk.model['engine']})", file=sys.stderr)
+    print(f"http://{f'[{host}]' if ':' in host else host}:{port}", file=sys.stderr, flush=True)
+    config = uvicorn.Config(
+        app(house),
+        http=Patient,
+        ws="none",
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        h11_max_incomplete_event_size=HEADER,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=int(house.limits.drain),
+    )
+    await uvicorn.Server(config).serve(sockets=[listening])

@@ -1,0 +1,112 @@
+"""The process that holds a model and decodes, one job after another.
+
+    python -m regard.serve.worker       (started by the service; messages on standard input and output)
+
+It ends with its input. A job is a dictionary with a number; parts of an answer and the answer carry that number.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from regard.errors import UserError
+from regard.serve.frames import pack, read
+from regard.serve.jobs import JOBS, described
+
+BEAT = 0.5  # seconds
+
+
+class DroppedError(Exception):
+    """Nobody waits for this job any more."""
+
+
+class Worker:
+    def __init__(self, given: BinaryIO, taken: BinaryIO) -> None:
+        self.given, self.taken = given, taken
+        self.jobs: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self.dropped: set[int] = set()
+        self.lock = threading.Lock()
+        self.told = 0.0  # when progress was told last
+
+    def send(self, message: dict[str, Any]) -> None:
+        with self.lock:
+            self.taken.write(pack(message))
+            self.taken.flush()
+
+    def run(self) -> None:
+        settings = read(self.given)
+        if settings is None:
+            return
+        try:
+            from regard.exchange.folders import load_any
+            from regard.look.model import ready
+
+            loaded = load_any(Path(settings["folder"]))
+            self.model = ready(loaded, engine=settings["engine"], threads=settings["threads"])
+            self.send({"ready": described(self.model)})
+        except UserError as error:
+            self.send({"refused": str(error)})
+            return
+        for each in (self._listen, self._beat):
+            threading.Thread(target=each, daemon=True).start()
+        while True:
+            self._do(self.jobs.get())
+
+    def _listen(self) -> None:
+        while (message := read(self.given)) is not None:
+            if "drop" in message:
+                self.dropped.add(message["drop"])
+            else:
+                self.jobs.put(message)
+        os._exit(0)  # the service is gone
+
+    def _beat(self) -> None:
+        while True:
+            self.send({"alive": True})
+            time.sleep(BEAT)
+
+    def _do(self, job: dict[str, Any]) -> None:
+        """What goes wrong in another way than these ends the worker, which is then replaced."""
+        number = job["number"]
+
+        def tick(*_: Any) -> None:
+            if number in self.dropped:
+                raise DroppedError
+            if time.monotonic() > self.told + BEAT:
+                self.told = time.monotonic()
+                self.send({"number": number, "progress": True})
+
+        def part(found: dict[str, Any]) -> None:
+            tick()
+            self.send({"number": number, "part": found})
+
+        try:
+            tick()
+            answer = {"answer": JOBS[job["do"]](self.model, job, tick, part)}
+        except DroppedError:
+            answer = {"error": "dropped"}
+        except UserError as error:
+            answer = {"error": str(error)}
+        except MemoryError:
+            answer = {"error": "there is not enough memory for this"}
+        self.dropped = {each for each in self.dropped if each > number}
+        self.send({"number": number, **answer})
+
+
+def main() -> None:
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_IGN)  # the service says when to end
+    taken = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what libraries print is no message
+    Worker(sys.stdin.buffer, taken).run()
+
+
+if __name__ == "__main__":
+    main()
