@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from regard.decode.config import Beam
@@ -59,13 +60,13 @@ def look(model: Ready, told: Explanation, *, searched: bool = False) -> Look:
     source, target = model.tokenizers.source, model.tokenizers.target
     read, said = Side.of(source, told.source), Side.of(target, told.target)
     taken = Side([*target.pieces([told.first]), *said.pieces[:-1]], [-1, *said.groups[:-1]])
-    beam = searched and isinstance(model.search, Beam)
+    beam = replace(model.search, num_best=model.search.size) if isinstance(model.search, Beam) and searched else None
     return Look(
         told,
         read,
         said,
         taken,
         target.pieces,
-        lambda: climb(model.model, Padded.of([told.source]), model.search) if beam else None,
+        lambda: climb(model.model, Padded.of([told.source]), beam) if beam else None,
         lambda: saliency(model.model, told) if told.target else None,
     )

@@ -71,6 +71,8 @@ class Desk:
     command: tuple[str, ...] = WORKER
     model: dict[str, Any] = field(default_factory=dict)
     """What the worker says of its model."""
+    refused: str = ""
+    """Why there is no worker and will be none."""
     restarts: int = 0
     started: bool = False
     signed: float = 0.0
@@ -90,8 +92,14 @@ class Desk:
     async def open(self) -> None:
         """Start the worker, if it is not there yet; what it refuses is a mistake of the user's."""
         async with self.lock:
+            if self.refused:
+                raise UserError(self.refused)
             if self.runner is None:
-                await self._start()
+                try:
+                    await self._start()
+                except asyncio.IncompleteReadError:
+                    self.refused = f"{self.folder}: its worker ended at once; what it said stands in the log"
+                    raise UserError(self.refused) from None
                 self.runner = asyncio.create_task(self._run())
 
     async def close(self) -> None:
@@ -226,7 +234,8 @@ class Desk:
         self._send({"folder": self.folder, "engine": self.engine, "threads": self.threads})
         message = await read_async(self._out())
         if "refused" in message:
-            raise UserError(message["refused"])
+            self.refused = message["refused"]
+            raise UserError(self.refused)
         self.model, self.started, self.signed = message["ready"], True, time.monotonic()
 
     async def _kill(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ class House:
     keys: tuple[str, ...] = ()
     began: int = field(default_factory=lambda: int(time.time()))
     directions: list[Direction] = field(default_factory=list)
+    warming: list[asyncio.Task[None]] = field(default_factory=list)
 
     @property
     def ready(self) -> bool:
@@ -47,10 +49,7 @@ class House:
 
     async def open(self) -> None:
         for number, place in enumerate(self.places):
-            try:
-                await place.desk.open()
-            except asyncio.IncompleteReadError as error:
-                raise UserError(f"{place.folder}: its worker ended at once; what it said stands above") from error
+            await place.desk.open()
             if place.desk.model["task"] == "translation":
                 found = directions(place.folder, place.desk.model["tags"], place.languages)
                 self.directions += [Direction(number, *each) for each in found]
@@ -93,10 +92,19 @@ class House:
         found: dict[str, Any] = await self._looked(direction.model, how, [text])
         return found
 
+    def warm(self) -> None:
+        """Somebody will want to look soon."""
+        self.warming = [asyncio.create_task(_quietly(place.looker)) for place in self.places]
+
     async def _looked(self, model: int, how: dict[str, Any], texts: list[str]) -> Any:
         looker = self.places[model].looker
         await looker.open()
         return await looker.ask(how, texts)
+
+
+async def _quietly(desk: Desk) -> None:
+    with suppress(UserError):  # it is told to whoever asks
+        await desk.open()
 
 
 def _joined(lines: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:

@@ -74,7 +74,8 @@ async def ready(house: House, request: Request) -> JSONResponse:
 
 
 async def models(house: House, request: Request) -> JSONResponse:
-    """What there is, and how much is taken."""
+    """What there is, and how much is taken. The page asks this first, and will want to look next."""
+    house.warm()
     told = []
     for number, place in enumerate(house.places):
         own = [{"source": each.source, "target": each.target} for each in house.directions if each.model == number]

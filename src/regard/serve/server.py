@@ -116,9 +116,9 @@ async def run(house: House, listening: socket.socket) -> None:
     except BaseException:
         await house.close()
         raise
-    for each in house.directions:
-        place = house.places[each.model]
-        print(f"{each.source} to {each.target}: {place.name} ({place.desk.model['engine']})", file=sys.stderr)
+    for number, place in enumerate(house.places):
+        own = [f"{each.source} to {each.target}" for each in house.directions if each.model == number]
+        print(f"{place.name}: {', '.join(own) or 'texts'} ({place.desk.model['engine']})", file=sys.stderr)
     print(f"http://{f'[{host}]' if ':' in host else host}:{port}", file=sys.stderr, flush=True)
     config = uvicorn.Config(
         app(house),

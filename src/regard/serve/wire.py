@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl
 from pydantic import TypeAdapter, ValidationError
 from starlette.requests import Request
 
+from regard.errors import UserError
 from regard.serve.config import Limits
 from regard.serve.desk import BusyError, FailedError, LostError
 
@@ -93,6 +94,8 @@ async def while_there(request: Request, work: Coroutine[Any, Any, T]) -> T:
         return doing.result()
     except BusyError as error:
         raise RefusedError(503, BUSY) from error
+    except UserError as error:
+        raise RefusedError(400, str(error)) from error
     except FailedError as error:
         raise RefusedError(500 if isinstance(error, LostError) else 400, str(error)) from error
     finally:

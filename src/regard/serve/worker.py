@@ -54,6 +54,9 @@ class Worker:
         except UserError as error:
             self.send({"refused": str(error)})
             return
+        except ModuleNotFoundError as error:
+            self.send({"refused": f"{settings['folder']}: this needs {error.name}: pip install 'regard[train]'"})
+            return
         for each in (self._listen, self._beat):
             threading.Thread(target=each, daemon=True).start()
         while True:

@@ -1,17 +1,20 @@
 // What a model looked at, as pages show it: a heat map, the heads as lines, all heads at once, the beam as a tree, and what
-// else it could have said. `show(place, data)` draws into an element; text gets in as text nodes only.
+// else it could have said. `show(place, data)` draws into an element, as the state has it that an earlier call gave back,
+// and tells `changed` which map is shown; text gets in as text nodes only.
 
 const SVG = "http://www.w3.org/2000/svg";
 const FAINT = 0.02; // lines of less weight are not drawn
 const WIDEST = 90; // words of a heat map that are labelled in full
 
-export function show(place, data, choice = {}) {
+export function show(place, data, before = {}, changed = () => {}) {
   const sites = data.maps.map((map) => new Site(map, data));
   const views = { "Heat map": heatMap, Lines: lines, "All heads": allHeads };
   if (data.tree?.length) views.Beam = tree;
   if (data.candidates?.length) views["Next words"] = candidates;
-  const state = { site: sites.findLastIndex((site) => site.across), head: -1, words: true, view: "Heat map", ...choice };
-  if (state.site < 0) state.site = sites.length - 1;
+  const state = { site: sites.findLastIndex((site) => site.across), head: -1, words: true, view: "Heat map", ...before };
+  if (!sites[state.site]) state.site = sites.length - 1;
+  if (state.head >= sites[state.site].heads) state.head = -1;
+  if (!views[state.view]) state.view = "Heat map";
   const draw = () => {
     const controls = part("div", "controls");
     controls.setAttribute("role", "toolbar");
@@ -39,6 +42,7 @@ export function show(place, data, choice = {}) {
     const stage = part("div", "stage");
     views[state.view]({ stage, told, data, sites, state, set });
     place.replaceChildren(controls, told, stage);
+    changed(sites[state.site].across ? sites[state.site].matrix(state.head, true) : across(data));
   };
   const set = (change, focus) => {
     Object.assign(state, change);
@@ -47,6 +51,7 @@ export function show(place, data, choice = {}) {
     again.find((each) => (each.getAttribute("aria-label") ?? each.textContent) === focus)?.focus();
   };
   draw();
+  return state;
 }
 
 // Words of the output, words of the source, and how each of the first looked at the second, by the last site across.
@@ -124,7 +129,7 @@ const shown = (label) => label.replace(/\s+/g, " ") || "␣";
 function heatMap({ stage, told, sites, state }) {
   const { cells, labels } = sites[state.site].matrix(state.head, state.words);
   const [rows, columns] = labels, many = Math.max(rows.length, columns.length) > WIDEST;
-  const cell = many ? 8 : 22, letter = 7.2;
+  const cell = many ? 8 : 26, letter = 7.8;
   const left = many ? 4 : Math.min(220, 12 + letter * Math.max(...rows.map((label) => label.length)));
   const top = many ? 4 : Math.min(200, 16 + 0.87 * letter * Math.max(...columns.map((label) => label.length)));
   const lean = many ? 0 : Math.min(110, 0.5 * letter * columns.at(-1).length);
@@ -234,20 +239,20 @@ function allHeads({ stage, told, sites, state, set }) {
 
 // Hypotheses that the search kept, step by step; those that ended tell their score.
 function tree({ stage, told, data }) {
-  told.textContent = "What the search kept at each step; bold is what it chose. Numbers are log-probabilities.";
+  told.textContent = "What the search kept at each step; bold is what it chose. Numbers are log-probabilities so far; what ended has a score.";
   const under = new Map();
   data.tree.forEach((node, i) => under.set(node.parent, [...(under.get(node.parent) ?? []), i]));
   const branch = (parent) => {
     const list = part("ul", "tree");
     for (const i of under.get(parent) ?? []) {
       let [last, names] = [i, [shown(data.tree[i].text)]];
-      while ((under.get(last) ?? []).length === 1 && !data.tree[last].score) {
+      while ((under.get(last) ?? []).length === 1 && data.tree[last].score === null) {
         last = under.get(last)[0];
         names.push(shown(data.tree[last].text));
       }
       const node = data.tree[last], item = part("li", node.best ? "best" : "");
       item.append(part("span", "word", names.join(" ")), part("span", "score", ` ${node.log_prob.toFixed(2)}`));
-      if (node.score !== null) item.append(part("span", "final", ` score ${node.score.toFixed(3)}`));
+      if (node.score !== null) item.append(part("span", "final", `score ${node.score.toFixed(3)}`));
       if (under.has(last)) item.append(branch(last));
       list.append(item);
     }
@@ -266,10 +271,8 @@ function candidates({ stage, told, data }) {
     row.firstChild.scope = "row";
     for (const [word, probability] of step) {
       const cell = part("td", word === data.sides.target.pieces[t] ? "said" : "");
-      const bar = part("meter");
-      bar.value = probability;
-      bar.setAttribute("aria-label", `probability ${probability.toFixed(3)}`);
-      cell.append(part("span", "word", shown(word)), part("span", "score", ` ${probability.toFixed(3)}`), bar);
+      cell.style.setProperty("--share", probability);
+      cell.append(part("span", "word", shown(word)), part("span", "score", ` ${probability.toFixed(3)}`));
       row.append(cell);
     }
     body.append(row);
