@@ -15,6 +15,7 @@ from rich.table import Table
 
 from regard.data.text import lines
 from regard.errors import UserError
+from regard.metrics.alignment import Gold, parse
 from regard.progress import Progress
 from regard.tasks.translator import Translator
 
@@ -32,17 +33,20 @@ def attend_text(
     print(picture.terminal(color=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
 
 
-def attend_file(model: Any, source: Path, target: Path | None, worst: int | None, as_json: bool) -> None:
+def attend_file(
+    model: Any, source: Path, target: Path | None, gold: Path | None, worst: int | None, as_json: bool
+) -> None:
     """All heads over the lines of a file, or its sentences that were covered worst."""
     from regard.look import summary
 
     if not isinstance(model, Translator):
         raise UserError("--heads and --worst are for translators; give a text to look at instead")
-    texts, outputs = _read(model, source, target)
+    texts, outputs, links = _read(model, source, target, gold)
     if worst is None:
-        with Progress(None, "passes") as bar:
-            rows = summary.heads(model, texts, outputs, bar.update)
-        _tell(["site", "head", "entropy, bits", "largest weight", "log-probability lost without"], rows, as_json)
+        with Progress(len(summary.places(model)), "heads") as bar:
+            rows = summary.heads(model, texts, outputs, bar.update, links)
+        names = ["site", "head", "entropy, bits", "largest weight", "lost without", "alignment error"]
+        _tell(names, rows, as_json)
     else:
         with Progress(len(texts), "sentences") as bar:
             found = summary.worst(model, texts, outputs, bar.update)[:worst]
@@ -50,20 +54,26 @@ def attend_file(model: Any, source: Path, target: Path | None, worst: int | None
     print(REMARK, file=sys.stderr)
 
 
-def _read(model: Translator, source: Path, target: Path | None) -> tuple[list[str], list[Sequence[int]]]:
-    """Lines that are not blank, and what is said to them: by the model itself, or in a file."""
+def _read(
+    model: Translator, source: Path, target: Path | None, gold: Path | None
+) -> tuple[list[str], list[Sequence[int]], list[Gold] | None]:
+    """Lines that are not blank, what is said to them, by the model itself or in a file, and gold links."""
+    if gold is not None and target is None:
+        raise UserError("--gold links the words of two files; give the second as --targets FILE")
     texts = [text.strip() for text in lines(source, strict=False)]
     given = None if target is None else [text.strip() for text in lines(target, strict=False)]
-    if given is not None and len(given) != len(texts):
-        raise UserError(f"{source} has {len(texts)} lines and {target} {len(given)}; give a line for each")
+    links = None if gold is None else [parse(line, f"{gold}:{i}") for i, line in enumerate(lines(gold, strict=True), 1)]
+    for path, others in ((target, given), (gold, links)):
+        if others is not None and len(others) != len(texts):
+            raise UserError(f"{source} has {len(texts)} lines and {path} {len(others)}; give a line for each")
     kept = [i for i, text in enumerate(texts) if text and (given is None or given[i])]
     if not kept:
         raise UserError(f"{source}: holds no line to look at")
     texts, said = [texts[i] for i in kept], None if given is None else [given[i] for i in kept]
     if said is not None:
-        return texts, list(model.spelled(said))
+        return texts, list(model.spelled(said)), None if links is None else [links[i] for i in kept]
     with Progress(len(texts), "translating") as bar:
-        return texts, [best[0].tokens for best in model.translate(texts, bar.update)]
+        return texts, [best[0].tokens for best in model.translate(texts, bar.update)], None
 
 
 def _tell(names: list[str], rows: Sequence[Any], as_json: bool) -> None:
@@ -73,8 +83,10 @@ def _tell(names: list[str], rows: Sequence[Any], as_json: bool) -> None:
         for row in rows:
             print(json.dumps(asdict(row), ensure_ascii=False))
         return
-    table = Table(*names, box=SIMPLE)
+    table = Table(box=SIMPLE)
+    for name in names:
+        table.add_column(name, no_wrap=name == "site")
     for row in rows:
         values = asdict(row).values()
-        table.add_row(*(f"{value:.3f}" if isinstance(value, float) else str(value) for value in values))
+        table.add_row(*(f"{v:.3f}" if isinstance(v, float) else "" if v is None else str(v) for v in values))
     Console(highlight=False).print(table)

@@ -299,6 +299,7 @@ def attend(
     ] = None,
     worst: Annotated[Path | None, typer.Option(help="Of the lines of a file those that were covered worst.")] = None,
     targets: Annotated[Path | None, typer.Option(help="What was said to those lines, if not by the model.")] = None,
+    gold: Annotated[Path | None, typer.Option(help="Gold links (0-0 1-2) of those: which heads align best.")] = None,
     count: Annotated[int, typer.Option(min=1, help="How many of the worst.")] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="Tables as JSON, a line for each row.")] = False,
     tag: Tag = None,
@@ -312,7 +313,7 @@ def attend(
     if bool(text) + (heads is not None) + (worst is not None) != 1:
         raise UserError("give a text to look at, or --heads FILE, or --worst FILE")
     if file := heads or worst:
-        attend_file(found, file, targets, count if worst else None, as_json)
+        attend_file(found, file, targets, gold, count if worst else None, as_json)
         return
     if site is None and head is None:  # the head that aligns best, if that is known
         reading = Reading.of(model)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from regard.decode.config import Beam
+from regard.errors import UserError
 from regard.look.look import Look, Side
 from regard.shapes import Padded
 from regard.tasks.folder import Loaded
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from regard.engine.explain import Explanation
 
 
+MOVES = 128  # words said for which gradients are taken, a pass each
+
+
 class Model(Translator):
     """A trained model: `model("I ate an apple")`, `model.attend("I ate an apple").save("fig.svg")`."""
 
@@ -27,6 +31,8 @@ class Model(Translator):
         return said[0] if isinstance(texts, str) else said
 
     def attend(self, text: str, target: str | None = None) -> Look:
+        if len(self.parts(text)) > 1:
+            raise UserError(f"the text is longer than the {self.max_length} tokens that can be looked at; take a part")
         (told,) = self.explain([text], None if target is None else self.spelled([target]))
         return look(self, told, searched=target is None)
 
@@ -68,5 +74,5 @@ def look(model: Ready, told: Explanation, *, searched: bool = False) -> Look:
         taken,
         target.pieces,
         lambda: climb(model.model, Padded.of([told.source]), beam) if beam else None,
-        lambda: saliency(model.model, told) if told.target else None,
+        lambda: saliency(model.model, told) if 0 < len(told.target) <= MOVES else None,
     )

@@ -12,7 +12,9 @@ from torch import Tensor
 from regard.attention.site import Trace
 from regard.engine.explain import Explanation, explain
 from regard.errors import UserError
+from regard.metrics.alignment import Gold
 from regard.shapes import Padded
+from regard.tasks.align import Aligned
 from regard.tasks.translator import Translator
 
 BATCH = 32  # sentences that are looked at together
@@ -30,6 +32,8 @@ class Head:
     """The largest weight of a row, on average."""
     loss: float
     """By how much the log-probability of a token falls without it."""
+    alignment_error: float | None = None
+    """Of the links read off it against gold ones, where they are given and it looks across."""
 
 
 @dataclass(frozen=True)
@@ -55,24 +59,35 @@ def coverage_error(weights: Tensor) -> float:
 
 
 def heads(
-    model: Translator, texts: Sequence[str], outputs: Sequence[Sequence[int]], tick: Callable[[int], None]
+    model: Translator,
+    texts: Sequence[str],
+    outputs: Sequence[Sequence[int]],
+    tick: Callable[[int], None],
+    gold: Sequence[Gold] | None = None,
 ) -> list[Head]:
-    """All heads of a model, most needed first; `tick` is told how many passes are done."""
+    """All heads of a model, most needed first; `tick` is told how many are done."""
+    errors = {} if gold is None else Aligned(model, texts, outputs).errors(gold)
     batches = [_batch(model, texts, outputs, at) for at in range(0, len(texts), BATCH)]
     told = [each for source, said in batches for each in explain(model.model, source, said)]
-    if not told[0].maps:
-        raise UserError("this model has no attention to look at; train one with attention")
     words = sum(len(each.target) for each in told)
     whole, found = _log_prob(told), list[Head]()
-    places = [(site, head) for site, weights in told[0].maps.items() for head in range(len(weights))]
-    for done, (site, head) in enumerate(places, 1):
+    for done, (site, head) in enumerate(places(model), 1):
         muted = [e for source, said in batches for e in explain(model.model, source, said, Trace(muted=(site, head)))]
         rows = torch.cat([entropy(each.maps[site][head]) for each in told])
         tops = torch.cat([each.maps[site][head].amax(-1) for each in told])
         loss = (whole - _log_prob(muted)) / words
-        found.append(Head(site, head, float(rows.mean()), float(tops.mean()), loss))
+        error = float(errors[site][head]) if site in errors else None
+        found.append(Head(site, head, float(rows.mean()), float(tops.mean()), loss, error))
         tick(done)
     return sorted(found, key=lambda each: -each.loss)
+
+
+def places(model: Translator) -> list[tuple[str, int]]:
+    """Every site and head of a model."""
+    (told,) = model.explain(["a"], [[model.end]])
+    if not told.maps:
+        raise UserError("this model has no attention to look at; train one with attention")
+    return [(site, head) for site, weights in told.maps.items() for head in range(len(weights))]
 
 
 def worst(

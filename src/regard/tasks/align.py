@@ -80,6 +80,11 @@ class Aligned:
         rate, reading = min(found, key=lambda pair: pair[0])
         return reading, rate
 
+    def errors(self, gold: Sequence[Gold]) -> dict[str, Weights]:
+        """For each place the error rates of its heads and of their mean, each at the step that says the word."""
+        sites = [site for site, later in self.maps[0] if not later]
+        return {site: error_rates([_and_mean(maps[site, False]) for maps in self.maps], gold)[:, 0] for site in sites}
+
     def error_rate(self, gold: Sequence[Gold], reading: Reading) -> float:
         chosen = [self._map(number, reading)[None] for number in range(len(self.maps))]
         return float(error_rates(chosen, gold)[0, int(reading.cover)])
