@@ -2,6 +2,7 @@
 # make setup  an environment in .venv with everything
 # make test   the whole: format, lint, types, every test
 # make check  the same without the slow ring, in under four minutes
+# make docs   the pictures of docs/, anew
 # make learn  the learning table (copy, reverse, sort; with and without attention)
 # make bench  training (15 minutes) and decoding (20) beside other toolkits, on a quiet machine; a step with and without cache
 
@@ -9,7 +10,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo setup test check lint learn bench clean
+.PHONY: demo setup test check lint docs learn bench clean
 
 demo: setup
 	.venv/bin/regard demo
@@ -35,6 +36,9 @@ check: lint
 
 test: lint
 	$(RUN) -m pytest -n 2
+
+docs: setup
+	$(RUN) docs/make.py
 
 learn: setup
 	$(RUN) bench/learning.py

@@ -1,6 +1,8 @@
 """What the documents show is what runs."""
 
 import dataclasses
+import re
+import runpy
 import subprocess
 import sys
 import typing
@@ -16,12 +18,56 @@ from regard.data.config import PairsConfig, RunningText, TokenizerConfig
 from regard.train.config import MaskedRecipe, Recipe, TextRecipe, parse_recipe, read_recipe
 from tests.contracts.snippets import ROOT, python_blocks, run
 
+DOCS = ROOT / "docs"
+PAGES = sorted(path.stem for path in DOCS.glob("*.md") if path.stem != "README")
+DRAWN = sorted(path.stem for path in (DOCS / "pictures").glob("*.svg"))
+
 
 def test_the_readme_s_python_runs() -> None:
     blocks = python_blocks("README.md")
     assert blocks
     for code in blocks:
         run(code, "README.md")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_s_python_runs(page: str) -> None:
+    for code in python_blocks(f"docs/{page}.md"):
+        run(code, f"docs/{page}.md")
+
+
+@pytest.mark.parametrize("page", ["README", *PAGES])
+def test_what_a_page_links_to_exists(page: str) -> None:
+    for target in re.findall(r"\]\(([^)#]+)", (DOCS / f"{page}.md").read_text("utf-8")):
+        assert "://" in target or (DOCS / target).exists(), target
+
+
+@pytest.mark.parametrize("page", DRAWN)
+def test_a_page_with_a_picture_shows_the_ten_lines_too_and_fits_two_screens(page: str) -> None:
+    text = (DOCS / f"{page}.md").read_text("utf-8")
+    assert f"](pictures/{page}.svg)" in text
+    assert len(python_blocks(f"docs/{page}.md")) == 1
+    assert text.count("\n") <= 80
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = (DOCS / "README.md").read_text("utf-8")
+    assert {page for page in PAGES if f"]({page}.md)" not in index} == set()
+
+
+@pytest.fixture(scope="module")
+def pictures() -> dict[str, Any]:
+    return dict(runpy.run_path(str(DOCS / "make.py"))["PICTURES"])
+
+
+def test_every_picture_is_made_by_make_docs(pictures: dict[str, Any]) -> None:
+    assert sorted(pictures) == DRAWN
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_picture_is_remade_to_the_byte(name: str, pictures: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "again.svg").write_text(pictures[name](), "utf-8")
+    assert (tmp_path / "again.svg").read_bytes() == (DOCS / "pictures" / f"{name}.svg").read_bytes()
 
 
 def test_the_readme_s_make_targets_exist() -> None:

@@ -97,8 +97,9 @@ class Desk:
             if self.runner is None:
                 try:
                     await self._start()
-                except asyncio.IncompleteReadError:
-                    self.refused = f"{self.folder}: its worker ended at once; what it said stands in the log"
+                except (UserError, asyncio.IncompleteReadError):
+                    await self._kill()
+                    self.refused = self.refused or f"{self.folder}: its worker ended at once; the log says why"
                     raise UserError(self.refused) from None
                 self.runner = asyncio.create_task(self._run())
 
@@ -239,6 +240,8 @@ class Desk:
         self.model, self.started, self.signed = message["ready"], True, time.monotonic()
 
     async def _kill(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
         with contextlib.suppress(ProcessLookupError):
             self.process.kill()
         await self.process.wait()
