@@ -171,3 +171,23 @@ def test_a_beam_and_a_greedy_search_are_looked_at_alike(folders: dict[str, Path]
         told = model.attend(TEXTS[1]).told
         assert told.target == best.tokens
         assert float(told.log_probs.sum()) == pytest.approx(best.log_prob, abs=1e-5)
+
+
+def test_what_is_too_large_for_a_page_is_left_out_and_named(folders: dict[str, Path]) -> None:
+    look = shown(folders, "transformer")
+    sizes = {path: weights.numel() for path, weights in look.told.maps.items()}
+    page = look.page(most=sum(sizes.values()) - 1)
+    assert page["left_out"] == ["encoder.0.self"]
+    assert "encoder.0.self" not in [each["name"] for each in page["maps"]]
+    assert look.page()["left_out"] == []
+    with pytest.raises(UserError, match="a page shows at most 5 weights; take a shorter text"):
+        look.page(most=5)
+
+
+def test_data_tell_entropy_and_coverage(folders: dict[str, Path]) -> None:
+    look = shown(folders, "recurrent")
+    data, weights = look.json(), look.told.maps["decoder.cross"].double()
+    assert data["axes"] == {"decoder.cross": ["head", "target", "source"]}
+    by_hand = -(weights * weights.log2()).sum(-1).mean(-1)
+    assert data["entropy"]["decoder.cross"] == pytest.approx(by_hand.tolist(), abs=1e-5)
+    assert sum(data["coverage"]["decoder.cross"][0]) == pytest.approx(len(look.target.pieces), abs=1e-4)

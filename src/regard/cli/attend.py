@@ -15,11 +15,10 @@ from rich.table import Table
 
 from regard.data.text import lines
 from regard.errors import UserError
+from regard.look.page import REMARK
 from regard.metrics.alignment import Gold, parse
 from regard.progress import Progress
 from regard.tasks.translator import Translator
-
-REMARK = "Attention shows where a model looked, which is no explanation of why it said what it said."
 
 
 def attend_text(

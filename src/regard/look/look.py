@@ -80,23 +80,33 @@ class Look:
         return Picture(*names, _head(weights, head, path).tolist())
 
     def json(self) -> dict[str, Any]:
-        """Everything, labelled."""
-        maps = {path: weights.tolist() for path, weights in self.told.maps.items()}
+        """Everything, labelled; besides, of each head the entropy of its rows in bits, and how much of each source
+        piece it covers."""
+        from regard.look.summary import entropy
+
+        maps = self.told.maps
         return {
             "source": self.source.pieces,
             "target": self.target.pieces,
+            "taken": self.taken.pieces,
             "log_probs": self.told.log_probs.tolist(),
-            "attention": maps,
+            "attention": {path: weights.tolist() for path, weights in maps.items()},
+            "axes": {path: ["head", *self.sides(path)] for path in maps},
+            "entropy": {path: entropy(weights).mean(-1).tolist() for path, weights in maps.items()},
+            "coverage": {path: w.sum(1).tolist() for path, w in maps.items() if path.endswith("cross")},
         }
 
     def page(self, most: int = MOST) -> dict[str, Any]:
         """What web/view.js draws; numbers are those of the model, in float32."""
         maps = dict(self.told.maps)
         size = sum(weights.numel() for weights in maps.values())
-        if size > most:
-            raise UserError(
-                f"{size:,} weights are more than a page shows ({most:,}); take a shorter text, or one --site as .svg"
-            )
+        left_out = []
+        for path in sorted(maps, key=lambda path: path.endswith("cross")):  # what looks across goes last
+            if size > most:
+                left_out.append(path)
+                size -= maps.pop(path).numel()
+        if not maps and left_out:
+            raise UserError(f"a page shows at most {most:,} weights; take a shorter text, or one --site as .svg")
         told = [_packed(path, weights, *self.sides(path)) for path, weights in maps.items()]
         if (moved := self.saliency()) is not None:
             read = "source" if self.told.source else "taken"
@@ -105,6 +115,7 @@ class Look:
         tree = self.tree()
         return {
             "maps": told,
+            "left_out": left_out,
             "sides": {name: {**vars(side), "words": side.words} for name, side in sides.items()},
             "log_probs": self.told.log_probs.tolist(),
             "candidates": [[(self.name([word])[0], p) for word, p in step] for step in self.told.likely],
