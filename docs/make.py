@@ -29,6 +29,8 @@ from regard.look.labels import drawing, markup, pixels
 from regard.models.build import build
 from regard.models.config import GptConfig, TransformerConfig
 from regard.rng import Key
+from regard.serve.config import Limits
+from regard.serve.desk import Pace
 from regard.shapes import Padded
 from regard.train.checkpoint import TrainState, Weights
 from regard.train.config import TrainConfig
@@ -198,6 +200,21 @@ def resume() -> str:
     return curve(apart, "step", "largest difference of a weight", "how far from a run that was never stopped")
 
 
+def serving() -> str:
+    """A service that does 100 lines a second is asked for 500, from second 5 to second 20."""
+    waits = dict[str, list[tuple[float, float]]]()
+    for name, most in (("all are taken", float("inf")), ("refused beyond 3 s", Limits().wait)):
+        pace, ahead, times = Pace(), 0.0, list[tuple[float, float]]()
+        pace.add(100, 1.0)
+        for tenth in range(400):
+            for _ in range(50 if 50 <= tenth < 200 else 5):
+                ahead += pace.time(int(ahead)) <= most
+            times.append((tenth / 10, pace.time(int(ahead))))
+            ahead = max(0.0, ahead - 10)
+        waits[name] = times
+    return curve(waits, "second", "seconds to wait", "five times too much, for 15 seconds")
+
+
 def heat(title: str, weights: Tensor, rows: Sequence[str], columns: Sequence[str]) -> str:
     return Picture(list(columns), list(rows), weights.detach().tolist(), title).svg()
 
@@ -240,7 +257,7 @@ def train(model: nn.Module, loss: Callable[[int], Tensor], updates: int, lr: flo
         optimizer.step()
 
 
-DRAWINGS = (soft_lookup, scores, masks, positions, heads, transformer, beam_search, gpt, resume)
+DRAWINGS = (soft_lookup, scores, masks, positions, heads, transformer, beam_search, gpt, resume, serving)
 PICTURES = {draw.__name__.replace("_", "-"): draw for draw in DRAWINGS}  # by the name of the page
 
 if __name__ == "__main__":
