@@ -40,7 +40,9 @@ def main(folder: str, source: str, count: str = "500") -> None:
             rows = max(rows, *(float((weights.sum(-1) - 1).abs().max()) for weights in one.maps.values()))
             same &= drawn(replace(look(model, one), saliency=lambda: None), one.maps)
     said = f"{len(texts)} sentences, {model.engine.about}: log-probabilities differ by {whole:.1e} at most "
-    print(f"{said}({each:.1e} a token), rows miss 1 by {rows:.1e}, pictures {'equal' if same else 'DIFFER FROM'} the model")
+    print(
+        f"{said}({each:.1e} a token), rows miss 1 by {rows:.1e}, pictures {'equal' if same else 'DIFFER FROM'} the model"
+    )
     sys.exit(not same)
 
 

@@ -71,11 +71,12 @@ def service(*arguments: object, env: dict[str, str] | None = None) -> Iterator[S
 
     def listen() -> None:
         assert process.stderr is not None
-        for line in process.stderr:
-            found.log.append(line)
-            if match := re.match(r"http://\S+:\d+", line):
-                found.url = match[0]
-                up.set()
+        with process.stderr as said:
+            for line in said:
+                found.log.append(line)
+                if match := re.match(r"http://\S+:\d+", line):
+                    found.url = match[0]
+                    up.set()
         up.set()
 
     reader = threading.Thread(target=listen, daemon=True)

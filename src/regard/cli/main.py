@@ -377,9 +377,12 @@ def main() -> None:
         print(f"regard: {error}", file=sys.stderr)
         sys.exit(2)
     except ModuleNotFoundError as error:
-        if error.name not in ("torch", "sacrebleu"):
+        extra = {"torch": "train", "sacrebleu": "train"} | dict.fromkeys(
+            ("starlette", "uvicorn", "prometheus_client"), "serve"
+        )
+        if error.name not in extra:
             raise
-        print(f"regard: {error.name} is not installed; pip install 'regard[train]', or make setup", file=sys.stderr)
+        print(f"regard: {error.name} is not installed; pip install 'regard[{extra[error.name]}]'", file=sys.stderr)
         sys.exit(2)
     except BrokenPipeError:  # the reader of our output has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

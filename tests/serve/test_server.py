@@ -1,0 +1,190 @@
+"""The service as a whole: answers as the command line gives them, keys, ends, and what it refuses to begin."""
+
+from __future__ import annotations
+
+import base64
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from regard.serve.app import PAGE, ROUTES
+from tests.serve.toys import TEXTS, Service, make_model, service
+from tests.train.toy import regard
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    root = tmp_path_factory.mktemp("models")
+    kinds = {"en-de": "transformer", "de-en": "recurrent", "talk": "language"}
+    return [make_model(root / name, kind) for name, kind in kinds.items()]
+
+
+@pytest.fixture(scope="module")
+def running(folders: list[Path]) -> Iterator[Service]:
+    with service(*folders) as found:
+        yield found
+
+
+@pytest.fixture
+def client(running: Service) -> Iterator[httpx2.Client]:
+    with httpx2.Client(base_url=running.url, timeout=30) as found:
+        yield found
+
+
+@pytest.mark.parametrize(("number", "source", "target"), [(0, "en", "de"), (1, "de", "en")])
+def test_it_says_what_the_command_line_says(
+    number: int, source: str, target: str, folders: list[Path], client: httpx2.Client
+) -> None:
+    lines = [*TEXTS, "", " ", "x " * 90, "日本 é́ 👩‍👩‍👧 \u200f", "<b>&amp;"]
+    by_run = regard("run", folders[number], stdin="".join(f"{line}\n" for line in lines).encode()).stdout.decode()
+    found = client.post("/translate", json={"q": lines, "source": source, "target": target}).json()
+    assert [line for text in found["translatedText"] for line in text.split("\n")] == by_run.split("\n")[:-1]
+    whole = client.post("/api/translate", json={"text": "\n".join(lines), "source": source}).json()
+    assert whole["translations"][0]["outputs"][0]["text"] == by_run.removesuffix("\n")
+
+
+def test_many_at_once_get_what_they_get_alone(client: httpx2.Client, running: Service) -> None:
+    alone = [client.post("/api/translate", json={"text": text, "source": "en"}).json() for text in TEXTS]
+    found: dict[int, Any] = {}
+
+    def ask(number: int) -> None:
+        with httpx2.Client(base_url=running.url, timeout=30) as own:
+            found[number] = own.post("/api/translate", json={"text": TEXTS[number % 4], "source": "en"}).json()
+
+    threads = [threading.Thread(target=ask, args=(i,)) for i in range(24)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert [found[i] for i in range(24)] == [alone[i % 4] for i in range(24)]
+
+
+def test_every_route_has_its_headers_and_a_description(client: httpx2.Client) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+    assert set(paths) == set(ROUTES)
+    for path in [*PAGE, "/health", "/nowhere", "/metrics", "/openapi.json"]:
+        headers = client.get(path).headers
+        assert headers["content-security-policy"].startswith("default-src 'self'")
+        assert headers["x-content-type-options"] == "nosniff"
+        assert "access-control-allow-origin" not in headers
+    assert client.get("/translate").status_code == 405
+    assert client.get("/translate").json() == {"error": "this is asked in another way"}
+
+
+def test_metrics_count_routes_and_never_what_was_asked(client: httpx2.Client, running: Service) -> None:
+    secret = "quicksilver"
+    client.post("/translate", json={"q": secret, "source": "en", "target": "de"})
+    client.get(f"/{secret}")
+    client.post("/v1/completions", json={"model": secret, "prompt": secret})
+    told = client.get("/metrics").text
+    assert 'regard_requests_total{route="/translate",status="200"}' in told
+    assert secret not in told
+    assert secret not in "".join(running.log)
+
+
+def test_with_keys_every_route_asks_for_one(folders: list[Path], tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text("schlüssel\nother\n", "utf-8")
+    with service(folders[0], "--key-file", keys) as found, httpx2.Client(base_url=found.url, timeout=30) as client:
+        every = [*((entry.method, path) for path, entry in ROUTES.items()), ("GET", "/openapi.json")]
+        every += [("GET", path) for path in PAGE] + [("GET", "/metrics"), ("GET", "/nowhere")]
+        basic = base64.b64encode("anyone:schlüssel".encode()).decode()
+        for method, path in every:
+            text = {"q": "a cat", "source": "en", "target": "de", "text": "a cat", "model": "en-de", "prompt": "a"}
+            body = {"json": text} if method == "POST" else {}
+            assert client.request(method, path, **body).status_code == 401, path
+            for wrong in ("Bearer x", "Bearer", "Basic eDp5", "Basic é", "schlüssel"):
+                given = {"authorization": wrong.encode()}
+                assert client.request(method, path, headers=given, **body).status_code == 401, path
+            for right in ("Bearer other", f"Basic {basic}"):
+                given = {"authorization": right.encode()}
+                assert client.request(method, path, headers=given, **body).status_code != 401, path
+        fine = {"q": "a cat", "source": "en", "target": "de"}
+        assert client.post("/translate", json={**fine, "api_key": "other"}).status_code == 200
+        assert client.post("/translate", json={**fine, "api_key": "othe"}).json() == {
+            "error": "a key is needed, as api_key"
+        }
+    assert "schlüssel" not in "".join(found.log)
+
+
+def test_sigterm_lets_what_was_asked_end(folders: list[Path]) -> None:
+    with service(folders[0]) as found:
+        (worker,), body = found.workers(), b'{"q": "a cat", "source": "en", "target": "de"}'
+        os.kill(worker, signal.SIGSTOP)
+        head = f"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        asked = [socket.create_connection(("127.0.0.1", found.port), timeout=15) for _ in range(4)]
+        for each in asked:
+            each.sendall(head + body)
+        time.sleep(0.5)
+        found.process.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        os.kill(worker, signal.SIGCONT)
+        for each in asked:
+            with each:
+                assert each.recv(4096).startswith(b"HTTP/1.1 200")
+        assert found.process.wait(15) == 0
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", found.port))
+
+
+def test_its_workers_end_with_it_whatever_ends_it(folders: list[Path]) -> None:
+    with service(folders[0]) as found:
+        (worker,) = found.workers()
+        found.process.kill()
+        found.process.wait()
+        end = time.monotonic() + 5
+        while time.monotonic() < end and _runs(worker):
+            time.sleep(0.05)
+        assert not _runs(worker)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+
+
+def test_ready_tells_of_a_worker_that_is_gone_and_of_the_next(folders: list[Path]) -> None:
+    with service(folders[0]) as found, httpx2.Client(base_url=found.url, timeout=30) as client:
+        assert client.get("/ready").json() == {"ready": True, "waiting": 0, "restarts": 0}
+        os.kill(found.workers()[0], signal.SIGKILL)
+        seen = set()
+        end = time.monotonic() + 15
+        while time.monotonic() < end:
+            response = client.get("/ready")
+            seen.add(response.status_code)
+            if response.json()["restarts"] and response.status_code == 200:
+                break
+        assert seen == {200, 503}
+        assert client.post("/translate", json={"q": "a", "source": "en", "target": "de"}).status_code == 200
+        assert client.get("/health").json() == {"status": "ok"}
+
+
+def test_what_cannot_be_served_is_told_in_words(folders: list[Path], tmp_path: Path) -> None:
+    def told(*arguments: object) -> str:
+        return regard("serve", *arguments, code=2).stderr.decode()
+
+    assert "is no folder; give the folder that" in told(tmp_path / "none", "--port", 0)
+    empty = tmp_path / "keys"
+    empty.write_text("\n", "utf-8")
+    assert "holds no key" in told(folders[0], "--key-file", empty)
+    assert "cannot be read as keys" in told(folders[0], "--key-file", tmp_path / "none")
+    assert "languages are named like" in told("de=x")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert f"127.0.0.1 port {port} cannot be had" in told(folders[0], "--port", port)
+    assert "cannot be had" in told(folders[0], "--host", "no.such.host.invalid")
+
+
+def test_it_warns_where_anyone_may_ask(folders: list[Path]) -> None:
+    with service(folders[0], "--host", "0.0.0.0") as found:
+        assert any("there are no keys" in line for line in found.log)
