@@ -46,6 +46,8 @@ def test_a_page_that_was_saved_needs_nothing_else(page: Any) -> None:
         view(page, name)
         assert page.evaluate("document.documentElement.scrollWidth") == 390
         sound(page)
+    view(page, "Lines")
+    assert page.locator(".stage").evaluate("(stage) => stage.scrollWidth <= stage.clientWidth")
 
 
 def test_any_map_can_be_chosen_and_its_numbers_are_the_models(page: Any, look: Look) -> None:

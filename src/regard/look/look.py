@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from regard.look.tree import Tree
 
 MOST = 1 << 22  # numbers of a page
+END = "</s>"
 SALIENCY = "gradient × input"
 MOVED = "By what share each word that was read moved each that was said: a closer answer to why than attention gives."
 
@@ -123,7 +124,8 @@ class Look:
         }
 
     def html(self) -> str:
-        return page(" ".join(self.target.words) or "attention", self.page())
+        words = self.target.words[: -1 if self.target.pieces[-1:] == [END] else None]
+        return page(" ".join(words) or "attention", self.page())
 
     def save(self, path: str | Path, site: str | None = None, head: int | None = None, *, pieces: bool = False) -> None:
         """As a picture (.svg, .png), a page (.html) or data (.json)."""

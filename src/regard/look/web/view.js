@@ -4,7 +4,8 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const FAINT = 0.02; // lines of less weight are not drawn
-const WIDEST = 90; // words of a heat map that are labelled in full
+const WIDEST = 90; // words of a heat map that are labelled
+const LONGEST = 24; // characters of a label in a picture
 
 export function show(place, data, before = {}, changed = () => {}) {
   const sites = data.maps.map((map) => new Site(map, data));
@@ -18,20 +19,24 @@ export function show(place, data, before = {}, changed = () => {}) {
   const draw = () => {
     const controls = part("div", "controls");
     controls.setAttribute("role", "toolbar");
+    controls.setAttribute("aria-label", "View");
     for (const name of Object.keys(views)) {
       const tab = part("button", "tab", name);
       tab.type = "button";
+      tab.name = name;
       tab.setAttribute("aria-pressed", String(name === state.view));
       tab.onclick = () => set({ view: name }, name);
       controls.append(tab);
     }
-    const own = ["Heat map", "Lines", "All heads"].includes(state.view);
-    if (own) {
+    if (["Heat map", "Lines"].includes(state.view)) {
       controls.append(choose("Site", sites.map((site) => site.name), state.site, (i) => set({ site: i, head: -1 }, "Site")));
       const heads = ["mean of heads", ...Array.from({ length: sites[state.site].heads }, (_, i) => `head ${i}`)];
       controls.append(choose("Head", heads, state.head + 1, (i) => set({ head: i - 1 }, "Head")));
+    }
+    if (["Heat map", "Lines", "All heads"].includes(state.view)) {
       const label = part("label"), box = part("input");
       box.type = "checkbox";
+      box.name = "words";
       box.checked = state.words;
       box.onchange = () => set({ words: box.checked }, "words");
       label.append(box, " whole words");
@@ -40,15 +45,14 @@ export function show(place, data, before = {}, changed = () => {}) {
     const told = part("p", "told");
     told.setAttribute("aria-live", "polite");
     const stage = part("div", "stage");
-    views[state.view]({ stage, told, data, sites, state, set });
+    views[state.view]({ stage, told, data, sites, state, set, wide: place.clientWidth });
     place.replaceChildren(controls, told, stage);
     changed(sites[state.site].across ? sites[state.site].matrix(state.head, true) : across(data));
   };
   const set = (change, focus) => {
     Object.assign(state, change);
     draw();
-    const again = [...place.querySelectorAll("button.tab, select, input")];
-    again.find((each) => (each.getAttribute("aria-label") ?? each.textContent) === focus)?.focus();
+    place.querySelector(`.controls [name="${focus}"]`)?.focus();
   };
   draw();
   return state;
@@ -116,6 +120,7 @@ function shape(tag, given, text = "") {
 
 function choose(name, options, chosen, then) {
   const made = part("select");
+  made.name = name;
   made.setAttribute("aria-label", name);
   options.forEach((text, i) => made.append(new Option(text, i, false, i === chosen)));
   made.onchange = () => then(Number(made.value));
@@ -124,26 +129,45 @@ function choose(name, options, chosen, then) {
 
 const grey = (weight) => `rgb(${Array(3).fill(Math.round(255 * Math.min(Math.max(weight, 0), 1))).join()})`;
 const shown = (label) => label.replace(/\s+/g, " ") || "␣";
+const short = (label) => (label.length > LONGEST ? `${label.slice(0, LONGEST - 1)}…` : label);
+const brief = (label) => short(shown(label));
+const most = (row, names, count) =>
+  row.map((weight, i) => [weight, i]).sort((a, b) => b[0] - a[0]).slice(0, count)
+    .map(([weight, i]) => `${shown(names[i])} ${weight.toFixed(2)}`).join(", ");
 
-// Source along the top, target at the left, black for 0 to white for 1.
+// Pixels that the widest of some labels takes.
+const pen = document.createElement("canvas").getContext("2d");
+pen.font = "14px system-ui, sans-serif";
+function room(labels) {
+  return Math.max(...labels.map((label) => pen.measureText(brief(label)).width));
+}
+
+// A piece of a word, its mark for a space made faint.
+function piece(text, name = "word") {
+  const made = part("span", name);
+  for (const each of shown(text).split(/(▁+)/)) made.append(each.startsWith("▁") ? part("span", "space", each) : each);
+  return made;
+}
+
+// Source along the top, target at the left, black for 0 to white for 1; a cell is pointed at, or reached by the arrow keys.
 function heatMap({ stage, told, sites, state }) {
   const { cells, labels } = sites[state.site].matrix(state.head, state.words);
-  const [rows, columns] = labels, many = Math.max(rows.length, columns.length) > WIDEST;
-  const cell = many ? 8 : 26, letter = 7.8;
-  const left = many ? 4 : Math.min(220, 12 + letter * Math.max(...rows.map((label) => label.length)));
-  const top = many ? 4 : Math.min(200, 16 + 0.87 * letter * Math.max(...columns.map((label) => label.length)));
-  const lean = many ? 0 : Math.min(110, 0.5 * letter * columns.at(-1).length);
-  const size = [left + cell * columns.length + lean + 8, top + cell * rows.length + 8];
+  const [rows, columns] = labels, count = Math.max(rows.length, columns.length), many = count > WIDEST;
+  const cell = many ? 8 : count > 20 ? 26 : 34;
+  const [left, top] = many ? [4, 4] : [16 + room(rows), 18 + 0.87 * room(columns)];
+  const lean = many ? 0 : Math.max(...columns.map((label, c) => 0.5 * room([label]) - cell * (columns.length - c - 0.8)));
+  const size = [left + cell * columns.length + Math.max(0, lean) + 8, top + cell * rows.length + 8].map(Math.ceil);
   const picture = shape("svg", { viewBox: `0 0 ${size.join(" ")}`, width: size[0], height: size[1], role: "img" });
-  picture.setAttribute("aria-label", `Attention of ${rows.length} words to ${columns.length}`);
+  picture.setAttribute("aria-label", `Attention of ${rows.length} words to ${columns.length}; arrow keys go from cell to cell`);
+  picture.setAttribute("tabindex", 0);
   if (!many) {
     columns.forEach((label, c) => {
-      const [x, y] = [left + cell * (c + 0.7), top - 6];
-      picture.append(shape("text", { x, y, transform: `rotate(-60 ${x} ${y})`, "data-column": c }, shown(label)));
+      const [x, y] = [left + cell * (c + 0.5) + 5, top - 6];
+      picture.append(shape("text", { x, y, transform: `rotate(-60 ${x} ${y})`, "data-column": c }, brief(label)));
     });
     rows.forEach((label, r) => {
-      const y = top + cell * (r + 0.7);
-      picture.append(shape("text", { x: left - 6, y, "text-anchor": "end", "data-row": r }, shown(label)));
+      const y = top + cell * (r + 0.5) + 5;
+      picture.append(shape("text", { x: left - 8, y, "text-anchor": "end", "data-row": r }, brief(label)));
     });
   }
   const grid = shape("g", { "shape-rendering": "crispEdges" });
@@ -155,54 +179,62 @@ function heatMap({ stage, told, sites, state }) {
   );
   const frame = { x: left, y: top, width: cell * columns.length, height: cell * rows.length };
   grid.append(shape("rect", { ...frame, fill: "none", stroke: "currentColor", "pointer-events": "none" }));
-  picture.append(grid);
-  const rest = sites[state.site].remark ?? (many ? "Too many words to label: point at a cell." : "Point at a cell or a word.");
+  const ring = shape("rect", { class: "ring", width: cell, height: cell, visibility: "hidden" });
+  picture.append(grid, ring);
+  const how = many ? "Too many words to label: point at a cell" : "Point at a cell or a word";
+  const rest = sites[state.site].remark ?? `${how}; black is 0, white is 1.`;
   told.textContent = rest;
-  picture.onmousemove = (event) => {
-    const { row, column } = event.target.dataset;
-    if (row !== undefined && column !== undefined) {
-      told.textContent = `${shown(rows[row])} ← ${shown(columns[column])}: ${cells[row][column].toFixed(3)}`;
-    } else if (row !== undefined) {
-      const best = cells[row].map((weight, c) => [weight, c]).sort((a, b) => b[0] - a[0]).slice(0, 4);
-      told.textContent = `${shown(rows[row])} ← ${best.map(([w, c]) => `${shown(columns[c])} ${w.toFixed(2)}`).join(", ")}`;
-    } else told.textContent = rest;
+  const point = (row, column) => {
+    const at = row !== undefined && column !== undefined;
+    if (at) told.textContent = `${shown(rows[row])} ← ${shown(columns[column])}: ${cells[row][column].toFixed(3)}`;
+    else if (row !== undefined) told.textContent = `${shown(rows[row])} ← ${most(cells[row], columns, 4)}`;
+    else told.textContent = rest;
+    ring.setAttribute("visibility", at ? "visible" : "hidden");
+    if (at) [ring.x, ring.y].forEach((each, i) => (each.baseVal.value = i ? top + cell * row : left + cell * column));
     for (const label of picture.querySelectorAll("text"))
-      label.classList.toggle("lit", label.dataset.row ? label.dataset.row === row : label.dataset.column === column);
+      label.classList.toggle("lit", [row, column].some((n, i) => n !== undefined && label.dataset[i ? "column" : "row"] === String(n)));
+  };
+  picture.onmousemove = ({ target: { dataset } }) => point(dataset.row, dataset.column);
+  picture.onmouseleave = picture.onblur = () => point();
+  let cursor = null;
+  picture.onkeydown = (event) => {
+    const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const last = [rows.length - 1, columns.length - 1];
+    cursor = cursor ? cursor.map((n, i) => Math.min(Math.max(n + step[i], 0), last[i])) : [0, 0];
+    point(...cursor);
   };
   stage.append(picture);
 }
 
 // Two columns of words, and a line for each weight.
-function lines({ stage, told, sites, state }) {
+function lines({ stage, told, sites, state, wide }) {
   const { cells, labels } = sites[state.site].matrix(state.head, state.words);
-  const [rows, columns] = labels, step = 22, room = 190, gap = 220;
-  const height = step * Math.max(rows.length, columns.length) + 10;
-  const size = [2 * room + gap, height];
-  const picture = shape("svg", { viewBox: `0 0 ${size.join(" ")}`, width: size[0], height, role: "img" });
+  const [rows, columns] = labels, step = 26, left = 12 + room(rows), far = 12 + room(columns);
+  const right = left + Math.min(240, Math.max(80, wide - left - far - 1));
+  const size = [right + far, step * Math.max(rows.length, columns.length) + 10].map(Math.ceil);
+  const picture = shape("svg", { viewBox: `0 0 ${size.join(" ")}`, width: size[0], height: size[1], role: "group" });
   picture.setAttribute("aria-label", "Lines from each word to what it attends to");
   const paths = shape("g", {});
   cells.forEach((row, r) =>
     row.forEach((weight, c) => {
       if (weight < FAINT) return;
       const [y1, y2] = [step * (r + 0.6), step * (c + 0.6)];
-      const given = { x1: room + 6, y1, x2: room + gap - 6, y2, "stroke-opacity": Math.min(1, weight), class: "tie" };
+      const given = { x1: left + 6, y1, x2: right - 6, y2, "stroke-opacity": Math.min(1, weight), class: "tie" };
       paths.append(shape("line", { ...given, "stroke-width": 1 + 3 * weight, "data-row": r, "data-column": c }));
     }),
   );
   picture.append(paths);
   const name = (label, i, side) => {
-    const given = { y: step * (i + 0.8), tabindex: 0, [`data-${side}`]: i };
-    given.x = side === "row" ? room : room + gap;
+    const given = { y: step * (i + 0.6) + 5, tabindex: 0, [`data-${side}`]: i };
+    given.x = side === "row" ? left : right;
     given["text-anchor"] = side === "row" ? "end" : "start";
-    const text = shape("text", given, shown(label));
+    const text = shape("text", given, brief(label));
     const light = (on) => {
       for (const line of paths.children) line.classList.toggle("dim", on && line.dataset[side] !== String(i));
-      const found = side === "row" ? cells[i] : cells.map((row) => row[i]);
-      const others = side === "row" ? columns : rows;
-      const best = found.map((weight, n) => [weight, n]).sort((a, b) => b[0] - a[0]).slice(0, 5);
-      const arrow = side === "row" ? "←" : "→";
-      const most = best.map(([w, n]) => `${shown(others[n])} ${w.toFixed(2)}`).join(", ");
-      told.textContent = on ? `${shown(label)} ${arrow} ${most}` : rest;
+      const others = side === "row" ? most(cells[i], columns, 5) : most(cells.map((row) => row[i]), rows, 5);
+      told.textContent = on ? `${shown(label)} ${side === "row" ? "←" : "→"} ${others}` : rest;
     };
     text.onmouseenter = text.onfocus = () => light(true);
     text.onmouseleave = text.onblur = () => light(false);
@@ -245,13 +277,13 @@ function tree({ stage, told, data }) {
   const branch = (parent) => {
     const list = part("ul", "tree");
     for (const i of under.get(parent) ?? []) {
-      let [last, names] = [i, [shown(data.tree[i].text)]];
+      let [last, names] = [i, [piece(data.tree[i].text)]];
       while ((under.get(last) ?? []).length === 1 && data.tree[last].score === null) {
         last = under.get(last)[0];
-        names.push(shown(data.tree[last].text));
+        names.push(piece(data.tree[last].text));
       }
       const node = data.tree[last], item = part("li", node.best ? "best" : "");
-      item.append(part("span", "word", names.join(" ")), part("span", "score", ` ${node.log_prob.toFixed(2)}`));
+      item.append(...names.flatMap((each) => [each, " "]), part("span", "score", node.log_prob.toFixed(2)));
       if (node.score !== null) item.append(part("span", "final", `score ${node.score.toFixed(3)}`));
       if (under.has(last)) item.append(branch(last));
       list.append(item);
@@ -259,6 +291,7 @@ function tree({ stage, told, data }) {
     return list;
   };
   stage.append(branch(-1));
+  reachable(stage, "Beam");
 }
 
 // At each step, what was said and what else was likely.
@@ -267,16 +300,26 @@ function candidates({ stage, told, data }) {
   const table = part("table", "candidates"), body = part("tbody");
   data.candidates.forEach((step, t) => {
     const row = part("tr");
-    row.append(part("th", "", shown(data.sides.target.pieces[t])));
-    row.firstChild.scope = "row";
+    const name = part("th");
+    name.scope = "row";
+    name.append(piece(data.sides.target.pieces[t]));
+    row.append(name);
     for (const [word, probability] of step) {
       const cell = part("td", word === data.sides.target.pieces[t] ? "said" : "");
       cell.style.setProperty("--share", probability);
-      cell.append(part("span", "word", shown(word)), part("span", "score", ` ${probability.toFixed(3)}`));
+      cell.append(piece(word), part("span", "score", ` ${probability.toFixed(3)}`));
       row.append(cell);
     }
     body.append(row);
   });
   table.append(body);
   stage.append(table);
+  reachable(stage, "Next words");
+}
+
+// What may be wider than the page can be moved by keys.
+function reachable(stage, name) {
+  stage.tabIndex = 0;
+  stage.setAttribute("role", "group");
+  stage.setAttribute("aria-label", name);
 }

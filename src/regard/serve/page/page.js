@@ -8,19 +8,42 @@ const LINES = 32; // of a file, asked for at once
 const PATIENCE = 20; // times that a busy service is asked again for a part of a file
 const SHOWN = 4000; // characters of a response that are shown
 const $ = (id) => document.getElementById(id);
-let choices = [], limits = {}, choice = null, asked = null, viewed = {};
+let choices = [], limits = {}, choice = null, asked = null, reading = null, viewed = {};
 
-const post = (path, body, signal) => {
-  $("request").textContent = `POST ${path}\n${JSON.stringify(body, null, 1)}`;
-  return fetch(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal });
-};
+// What is sent and comes back is shown; attention, which is asked for after a translation, stands below it.
+function note(id, path, text) {
+  $(id).textContent = path === "/api/attention" ? `${$(id).textContent}\n\n${text}` : text;
+}
+
+function post(path, body, signal) {
+  note("request", path, `POST ${path}\n${JSON.stringify(body, null, 1)}`);
+  const headers = { "Content-Type": "application/json" };
+  return reach(path, { method: "POST", headers, body: JSON.stringify(body), signal });
+}
+
+async function reach(path, how) {
+  try {
+    return await fetch(path, how);
+  } catch (error) {
+    throw error.name === "AbortError" ? error : new Error("the service cannot be reached");
+  }
+}
 
 async function ask(path, body, signal) {
-  const response = await post(path, body, signal), found = await response.json();
-  const text = JSON.stringify(found, null, 1);
-  $("response").textContent = `${response.status}\n${text.length > SHOWN ? `${text.slice(0, SHOWN)} …` : text}`;
-  if (!response.ok) throw new Refused(response.status, found.error?.message ?? found.error);
+  const response = await post(path, body, signal), found = await answer(response);
+  const text = JSON.stringify(found, (key, value) => (key === "weights" ? `${value.slice(0, 20)} …` : value), 1);
+  note("response", path, `${response.status}\n${text.length > SHOWN ? `${text.slice(0, SHOWN)} …` : text}`);
   return found;
+}
+
+async function answer(response) {
+  const found = await response.json().catch((error) => {
+    if (error.name === "AbortError") throw error;
+  });
+  if (response.ok && found) return found;
+  const why = found?.error?.message ?? found?.error ?? "the service gave no answer";
+  $("response").textContent = `${response.status}\n${why}`;
+  throw new Refused(response.status, why);
 }
 
 class Refused extends Error {
@@ -37,8 +60,11 @@ const wait = (time, signal) =>
   });
 
 function tellOf(error, place = "problem") {
-  if (error?.name !== "AbortError") $(place).textContent = error ? `${error.message}.` : "";
+  if (error?.name !== "AbortError") $(place).textContent = error ? sentence(error.message) : "";
 }
+
+const sentence = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1).replace(/\.$/, "")}.`;
+const length = (text) => [...text].length; // in characters, as the service counts
 
 function part(text, name = "") {
   const made = document.createElement("span");
@@ -52,12 +78,12 @@ const spaced = (parts) => parts.flatMap((each, i) => (i ? [" ", each] : [each]))
 // As one types: what was asked before is dropped, also by the service.
 async function typed() {
   asked?.abort();
-  const { signal } = (asked = new AbortController()), text = $("text").value, over = text.length > limits.characters;
-  $("count").textContent = `${text.length} / ${limits.characters}`;
+  const { signal } = (asked = new AbortController()), text = $("text").value, size = length(text);
+  const over = size > limits.characters;
+  $("count").textContent = `${size} / ${limits.characters}`;
   $("count").classList.toggle("over", over);
   if (!text.trim() || over) {
-    for (const id of ["said", "alternatives", "view", "read"]) $(id).replaceChildren();
-    $("score").textContent = $("gaze").textContent = "";
+    clear();
     return tellOf(over ? new Error(`A text has at most ${limits.characters} characters`) : null);
   }
   $("said").classList.add("stale");
@@ -71,13 +97,22 @@ async function typed() {
     await wait(LOOK, signal);
     await look(text.trim(), translations[0].outputs[0].text, signal);
   } catch (error) {
+    if (error.name !== "AbortError") clear();
     tellOf(error);
   }
+}
+
+// Nothing is shown that belongs to another text.
+function clear() {
+  for (const id of ["said", "alternatives", "view", "read", "score", "gaze"]) $(id).replaceChildren();
+  $("said").classList.remove("stale");
+  $("copy").disabled = true;
 }
 
 function translated([first, ...others]) {
   $("said").textContent = first.text;
   $("said").classList.remove("stale");
+  $("copy").disabled = !first.text;
   $("score").textContent = first.text ? `score ${first.score.toFixed(3)}` : "";
   $("read").replaceChildren();
   $("gaze").textContent = "";
@@ -99,7 +134,7 @@ async function look(text, said, signal) {
     if (data.maps.length) viewed = show($("view"), data, viewed, (map) => map && spell(map, said));
     else $("view").textContent = "This model has no attention.";
   } catch (error) {
-    if (error.name !== "AbortError") $("view").textContent = `No attention to show: ${error.message}.`;
+    if (error.name !== "AbortError") $("view").textContent = `No attention to show: ${error.message.replace(/\.$/, "")}.`;
   }
 }
 
@@ -119,48 +154,54 @@ function spell({ cells, labels: [targets, sources] }, said) {
     return made;
   });
   $("read").replaceChildren(...spaced(read));
-  const end = words.length - 1; // the end mark is no word of the text
-  if (spaced(targets.slice(0, end)).join("") === said) $("said").replaceChildren(...spaced(words.slice(0, end)));
+  // The end mark, which an output that was cut has not, is no word of the text.
+  const count = [words.length - 1, words.length].find((n) => targets.slice(0, n).join(" ") === said);
+  if (count) $("said").replaceChildren(...spaced(words.slice(0, count)));
 }
 
 // Lines of a file, some at a time; what is done can be had even if it stops half-way.
 async function file(given) {
-  const stopped = new AbortController(), said = [];
-  const lines = (await given.text()).split("\n");
-  if (lines.at(-1) === "") lines.pop();
-  $("file").open = true;
-  $("download").hidden = true;
+  reading?.abort();
+  const own = (reading = new AbortController()), { ask: how, target } = choice, said = [], link = $("download");
+  const tell = (lines) => {
+    $("progress").value = said.length / Math.max(1, lines.length);
+    $("progress-told").textContent = `${said.length} of ${lines.length} lines`;
+  };
+  $("file").open = link.hidden = true;
   $("progress").hidden = $("stop").hidden = false;
-  $("stop").onclick = () => stopped.abort();
-  tellOf(null);
+  $("stop").onclick = () => own.abort();
+  tellOf(null, "file-problem");
   try {
-    while (said.length < lines.length) {
+    const lines = (await given.text()).split(/\r?\n/);
+    if (lines.at(-1) === "") lines.pop();
+    for (tell(lines); said.length < lines.length; tell(lines)) {
       const some = chunk(lines, said.length);
-      const found = await patiently(() => ask("/api/translate", { text: some, ...choice.ask }, stopped.signal), stopped.signal);
+      const found = await patiently(() => ask("/api/translate", { text: some, ...how }, own.signal), own.signal);
       said.push(...found.translations.map((each) => each.outputs[0].text));
-      $("progress").value = said.length / lines.length;
-      $("progress-told").textContent = `${said.length} of ${lines.length} lines`;
     }
   } catch (error) {
-    tellOf(error);
+    if (own === reading) tellOf(error, "file-problem");
   }
+  if (own !== reading) return; // another file came
+  const held = document.activeElement === $("stop");
   $("stop").hidden = true;
-  const link = $("download");
   URL.revokeObjectURL(link.href);
   link.href = URL.createObjectURL(new Blob(said.map((line) => `${line}\n`), { type: "text/plain" }));
-  link.download = given.name.replace(/(\.[^.]*)?$/, `.${choice.target}$1`);
+  link.download = given.name.replace(/(\.[^.]*)?$/, `.${target}$1`);
   link.hidden = said.length === 0;
+  if (held) link.focus();
 }
 
 function chunk(lines, at) {
   const some = [];
   let size = 0;
   for (const line of lines.slice(at, at + LINES)) {
-    if (line.length > limits.characters) {
+    const own = length(line);
+    if (own > limits.characters) {
       if (some.length) break;
-      throw new Error(`Line ${at + 1} has ${line.length} characters, and ${limits.characters} are taken; split it`);
+      throw new Error(`Line ${at + 1} has ${own} characters, and ${limits.characters} are taken; split it`);
     }
-    if ((size += line.length) > limits.all_characters) break;
+    if ((size += own) > limits.all_characters) break;
     some.push(line);
   }
   return some;
@@ -182,10 +223,11 @@ async function tell() {
   asked?.abort();
   const { signal } = (asked = new AbortController()), area = $("prompt");
   const how = { max_tokens: Number($("tokens").value), temperature: Number($("temperature").value) };
-  $("tell").disabled = !($("hush").disabled = false);
+  telling(true);
+  tellOf(null);
   try {
     const response = await post("/v1/completions", { model: choice.ask.model, prompt: area.value, stream: true, ...how }, signal);
-    if (!response.ok) throw new Error((await response.json()).error.message);
+    if (!response.ok) await answer(response);
     let rest = "";
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     for (let piece = await reader.read(); !piece.done; piece = await reader.read()) {
@@ -199,20 +241,29 @@ async function tell() {
         $("response").textContent = event;
       }
     }
-    tellOf(null, "trouble");
   } catch (error) {
-    tellOf(error, "trouble");
+    tellOf(error);
   }
-  $("tell").disabled = !($("hush").disabled = true);
+  telling(false);
+}
+
+// One of its two buttons can be pressed, and has the focus if the other had it.
+function telling(on) {
+  const [next, last] = on ? [$("hush"), $("tell")] : [$("tell"), $("hush")], held = document.activeElement === last;
+  next.disabled = false;
+  last.disabled = true;
+  if (held) next.focus();
 }
 
 function choose(i) {
+  asked?.abort();
   choice = choices[i];
   const translates = choice.task === "translation";
   $("model").value = i;
   $("translator").hidden = !translates;
   $("teller").hidden = translates;
   viewed = {};
+  tellOf(null);
   if (!translates) return;
   $("source-name").textContent = choice.names[0];
   $("target-name").textContent = choice.names[1];
@@ -227,8 +278,9 @@ function choose(i) {
 }
 
 async function begin() {
-  const { models, languages, limits: told } = await (await fetch("/api/models")).json();
+  const { models, languages, limits: told } = await answer(await reach("/api/models"));
   limits = told;
+  $("tokens").max = limits.tokens;
   for (const { name, task, directions } of models) {
     if (task !== "translation") choices.push({ task, name, ask: { model: name } });
     for (const { source, target } of directions) {
@@ -238,6 +290,16 @@ async function begin() {
   }
   choices.forEach((each, i) => $("model").append(new Option(each.name, i)));
   choose(0);
+  $(choice.task === "translation" ? "text" : "prompt").focus();
+}
+
+function remember(dark) {
+  try {
+    if (dark !== undefined) localStorage.setItem("dark", dark);
+    return localStorage.getItem("dark");
+  } catch {
+    return null; // some browsers are told to keep nothing
+  }
 }
 
 function dress(dark) {
@@ -251,22 +313,29 @@ $("others").ontoggle = $("attention").ontoggle = () => choice && typed();
 $("tell").onclick = tell;
 $("hush").onclick = () => asked?.abort();
 $("copy").onclick = async () => {
-  await navigator.clipboard.writeText($("said").textContent);
+  try {
+    await navigator.clipboard.writeText($("said").textContent);
+  } catch { // pages from another machine get no clipboard unless by https; what is selected can be copied
+    getSelection().selectAllChildren($("said"));
+    document.execCommand("copy");
+  }
   $("copy").textContent = "Copied";
   setTimeout(() => ($("copy").textContent = "Copy"), 1500);
 };
+$("pick").onclick = () => ($("pick").value = ""); // so that the same file can be chosen again
 $("pick").onchange = () => $("pick").files[0] && file($("pick").files[0]);
 $("theme").onclick = () => {
   const { classList } = document.body, system = matchMedia("(prefers-color-scheme: dark)").matches;
   const dark = !(classList.contains("dark") || (system && !classList.contains("light")));
-  localStorage.setItem("dark", dark);
   dress(dark);
+  remember(dark);
 };
-if (localStorage.getItem("dark") !== null) dress(localStorage.getItem("dark") === "true");
+if (remember() !== null) dress(remember() === "true");
 for (const [name, on] of [["dragover", true], ["dragleave", false], ["drop", false]])
   document.addEventListener(name, (event) => {
+    if (!event.dataTransfer.types.includes("Files")) return;
     event.preventDefault();
     document.body.classList.toggle("dropping", on);
     if (name === "drop" && choice?.task === "translation" && event.dataTransfer.files[0]) file(event.dataTransfer.files[0]);
   });
-begin().catch(tellOf);
+begin().catch((error) => tellOf(error));
