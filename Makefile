@@ -39,6 +39,7 @@ test: lint
 
 docs: setup
 	$(RUN) docs/make.py
+	$(RUN) docs/screenshot.py
 
 learn: setup
 	$(RUN) bench/learning.py

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from regard.data.tokenizer import ENDS
 from regard.errors import UserError
 from regard.files import write
 from regard.look.figure import Picture
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from regard.look.tree import Tree
 
 MOST = 1 << 22  # numbers of a page
-END = "</s>"
 SALIENCY = "gradient × input"
 MOVED = "By what share each word that was read moved each that was said: a closer answer to why than attention gives."
 
@@ -124,7 +124,7 @@ class Look:
         }
 
     def html(self) -> str:
-        words = self.target.words[: -1 if self.target.pieces[-1:] == [END] else None]
+        words = [word for word in self.target.words if word not in ENDS]
         return page(" ".join(words) or "attention", self.page())
 
     def save(self, path: str | Path, site: str | None = None, head: int | None = None, *, pieces: bool = False) -> None:

@@ -13,9 +13,9 @@ import signal
 import sys
 import threading
 import time
-from pathlib import Path
 from typing import Any, BinaryIO
 
+from regard import load
 from regard.errors import UserError
 from regard.serve.frames import pack, read
 from regard.serve.jobs import JOBS, described
@@ -45,11 +45,7 @@ class Worker:
         if settings is None:
             return
         try:
-            from regard.exchange.folders import load_any
-            from regard.look.model import ready
-
-            loaded = load_any(Path(settings["folder"]))
-            self.model = ready(loaded, engine=settings["engine"], threads=settings["threads"])
+            self.model = load(settings["folder"], engine=settings["engine"], threads=settings["threads"])
             self.send({"ready": described(self.model)})
         except UserError as error:
             self.send({"refused": str(error)})
