@@ -17,7 +17,7 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-backgroun
 if not Path(CHROMIUM).exists() or not Path(MODEL).exists():
     print(f"docs/page.png stays as it is: it needs {CHROMIUM} and {MODEL}")
     sys.exit()
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import sync_playwright  # noqa: E402
 
 code = "from regard.cli.main import main; main()"
 command = [sys.executable, "-c", code, "serve", MODEL, "--port", "0"]

@@ -42,6 +42,7 @@ class Entry:
     answers: Any
     asks: type[BaseModel] | None = None
     form: bool = False
+    streams: bool = False
 
 
 ROUTES = {
@@ -51,7 +52,7 @@ ROUTES = {
     "/frontend/settings": Entry("GET", libre.settings, dict[str, Any]),
     "/health": Entry("GET", libre.health, describe.Health),
     "/v1/models": Entry("GET", openai.models, dict[str, Any]),
-    "/v1/completions": Entry("POST", openai.complete, describe.Completion, openai.Complete),
+    "/v1/completions": Entry("POST", openai.complete, describe.Completion, openai.Complete, streams=True),
     "/api/translate": Entry("POST", own.translate, describe.Translations, own.Translate),
     "/api/attention": Entry("POST", own.attention, dict[str, Any], own.Attention),
     "/api/models": Entry("GET", own.models, dict[str, Any]),
@@ -77,7 +78,7 @@ def app(house: House) -> Starlette:
     routes = [
         Route(path, _endpoint(house, figures, path, each.act), methods=[each.method]) for path, each in ROUTES.items()
     ]
-    told = JSONResponse(describe.description(ROUTES))
+    told = JSONResponse(describe.description(ROUTES, house))
     routes += [Route("/openapi.json", lambda request: told, methods=["GET"])]
     routes += [Route("/metrics", lambda request: figures.response(), methods=["GET"])]
     routes += [Route(path, _still(path, name), methods=["GET"]) for path, name in PAGE.items()]

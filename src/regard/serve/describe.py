@@ -8,6 +8,7 @@ from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from regard import __version__
+from regard.serve.house import House
 
 REF = "#/components/schemas/{model}"
 
@@ -96,9 +97,11 @@ class Completion(TypedDict):
     usage: NotRequired[Usage]
 
 
-def description(routes: dict[str, Any]) -> dict[str, Any]:
+def description(routes: dict[str, Any], house: House) -> dict[str, Any]:
     """OpenAPI 3.1; `routes` are those of app.py."""
     schemas: dict[str, Any] = {}
+    tells = [place.name for place in house.places if place.desk.model.get("task") == "language"]
+    sources, targets = (sorted({getattr(each, side) for each in house.directions}) for side in ("source", "target"))
 
     def schema(kind: Any) -> dict[str, Any]:
         found = TypeAdapter(kind).json_schema(ref_template=REF)
@@ -108,13 +111,18 @@ def description(routes: dict[str, Any]) -> dict[str, Any]:
     paths: dict[str, Any] = {}
     for path, route in routes.items():
         refusal = schema(OpenAIError if path.startswith("/v1/") else PlainError)
-        refusals = {str(status): _body(told, refusal) for status, told in STATUSES.items()}
-        about: dict[str, Any] = {
-            "summary": (route.act.__doc__ or path).strip().splitlines()[0],
-            "responses": {"200": _body("Done", schema(route.answers)), **refusals},
-        }
+        answers = {"200": _body("Done", schema(route.answers))}
+        answers |= {str(status): _body(told, refusal) for status, told in STATUSES.items()}
+        if route.answers is Ready:
+            answers["503"] = _body("Not now", schema(Ready))
+        if route.streams:
+            answers["200"]["content"]["text/event-stream"] = {}
+        about: dict[str, Any] = {"summary": (route.act.__doc__ or path).strip().splitlines()[0], "responses": answers}
         if route.asks is not None:
             asked = schema(route.asks)
+            names = tells if route.streams else [place.name for place in house.places]
+            auto = ["auto"] if path == "/translate" else []
+            _only(asked, {"model": names, "source": [*sources, *auto], "target": targets})
             kinds = ["application/json", *(["application/x-www-form-urlencoded"] if route.form else [])]
             about["requestBody"] = {"required": True, "content": {kind: {"schema": asked} for kind in kinds}}
         paths[path] = {route.method.lower(): about}
@@ -135,6 +143,15 @@ STATUSES = {
     500: "The worker ended under it, twice",
     503: "Too much to do; Retry-After says when to come back",
 }
+
+
+def _only(schema: dict[str, Any], names: dict[str, list[str]]) -> None:
+    """What is here, where a request has to name it."""
+    for name in names.keys() & schema["properties"]:
+        field = schema["properties"][name]
+        for each in field.get("anyOf", [field]):
+            if names[name] and each["type"] == "string":
+                each["enum"] = names[name]
 
 
 def _body(told: str, schema: dict[str, Any]) -> dict[str, Any]:

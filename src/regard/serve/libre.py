@@ -12,22 +12,22 @@ from starlette.responses import JSONResponse
 from regard.serve.house import Direction, House
 from regard.serve.keys import known
 from regard.serve.languages import name_of
-from regard.serve.wire import RefusedError, asked, bounded, while_there
+from regard.serve.wire import MOST, Name, RefusedError, Texts, asked, bounded, while_there
 
 SHARP = 12.0  # how much a better fit counts
 
 
 class Translate(BaseModel):
-    q: str | list[str]
-    source: str
-    target: str
-    format: Literal["text", "html"] = "text"
-    alternatives: int = Field(0, ge=0, le=7)
+    q: Texts
+    source: Name
+    target: Name
+    format: Literal["text", "html"] = Field("text", json_schema_extra={"enum": ["text"]})
+    alternatives: int = Field(0, ge=0, lt=MOST.best)
     api_key: str = ""
 
 
 class Detect(BaseModel):
-    q: str | list[str]
+    q: Texts
     api_key: str = ""
 
 
@@ -59,8 +59,6 @@ async def detect(house: House, request: Request) -> JSONResponse:
     _check_key(house, request, given.api_key)
     texts = [given.q] if isinstance(given.q, str) else given.q
     bounded(texts, house.limits, "q")
-    if not texts:
-        raise RefusedError(400, "q: holds no text", param="q")
     return JSONResponse((await _detected(house, request, ["\n".join(texts)]))[0])
 
 
@@ -112,7 +110,8 @@ async def _detected(house: House, request: Request, texts: list[str]) -> list[li
     fits = {code: await while_there(request, house.fit(model, texts)) for code, model in models.items()}
     told = []
     for i in range(len(texts)):
-        odds = {code: math.exp(-SHARP * fit[i]) for code, fit in fits.items()}
+        best = min(fit[i] for fit in fits.values())
+        odds = {code: math.exp(-SHARP * (fit[i] - best)) for code, fit in fits.items()}
         ranked = sorted(odds, key=lambda code: -odds[code])
         shares = {code: 100 * odds[code] / sum(odds.values()) for code in ranked}
         told.append([{"language": code, "confidence": round(shares[code], 1)} for code in ranked])

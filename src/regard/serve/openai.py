@@ -7,44 +7,59 @@ import json
 import secrets
 import time
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from regard.serve.desk import BusyError, FailedError
 from regard.serve.house import House
-from regard.serve.wire import BUSY, RefusedError, asked, bounded, while_there
+from regard.serve.wire import BUSY, MOST, Name, RefusedError, Texts, asked, bounded, while_there
 
 PING = 15.0  # seconds of silence in a stream
 STREAM = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
+STOP = {"type": "string", "minLength": 1, "maxLength": 100}
+STOPS = {"type": "array", "items": STOP, "maxItems": MOST.stops}
 
 
 class StreamOptions(BaseModel):
     include_usage: bool = False
 
 
+def _nullable(schema: dict[str, Any]) -> None:
+    for name in set(schema["properties"]) - set(schema["required"]):
+        schema["properties"][name] = {"anyOf": [schema["properties"][name], {"type": "null"}]}
+
+
 class Complete(BaseModel):
-    model: str
-    prompt: str | list[str] = ""
-    max_tokens: int = Field(16, ge=1)
+    """What is null is as if it were not there."""
+
+    model_config = ConfigDict(json_schema_extra=_nullable)
+    model: Name
+    prompt: Texts = ""
+    max_tokens: int = Field(16, ge=1, le=MOST.tokens)
     temperature: float = Field(1.0, ge=0, le=2, allow_inf_nan=False)
     top_p: float = Field(1.0, gt=0, le=1, allow_inf_nan=False)
     top_k: int | None = Field(None, ge=1, le=1 << 20)
-    n: int = Field(1, ge=1)
+    n: int = Field(1, ge=1, le=MOST.best)
     stream: bool = False
     stream_options: StreamOptions | None = None
-    logprobs: int | None = Field(None, ge=0)
+    logprobs: int | None = Field(None, ge=0, le=MOST.likely)
     echo: bool = False
-    stop: str | list[str] | None = None
+    stop: Annotated[str | list[str] | None, WithJsonSchema({"anyOf": [STOP, STOPS]})] = None
     seed: int | None = Field(None, ge=-(1 << 63), lt=1 << 63)
     user: str | None = None
     presence_penalty: float = Field(0, ge=0, le=0)
     frequency_penalty: float = Field(0, ge=0, le=0)
-    best_of: int | None = Field(None, ge=1)
-    suffix: str | None = None
-    logit_bias: dict[str, float] | None = None
+    best_of: int | None = Field(None, ge=1, le=MOST.best)
+    suffix: str | None = Field(None, json_schema_extra={"maxLength": 0})
+    logit_bias: dict[str, Any] | None = Field(None, json_schema_extra={"maxProperties": 0})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _there(cls, given: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in given.items() if value is not None}
 
 
 async def models(house: House, request: Request) -> JSONResponse:
@@ -100,7 +115,6 @@ def _checked(house: House, given: Complete, prompts: list[str]) -> dict[str, Any
         "logit_bias": not given.logit_bias,
         "logprobs": (given.logprobs or 0) <= house.limits.likely and not (given.stream and given.logprobs is not None),
         "stop": len(stops) <= house.limits.stops and all(0 < len(stop) <= 100 for stop in stops),
-        "prompt": bool(prompts),
     }
     for name, holds in bounds.items():
         if not holds:

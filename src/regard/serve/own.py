@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, Field
+from typing import Annotated
+
+from pydantic import BaseModel, Field, WithJsonSchema
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from regard.serve.house import Direction, House
 from regard.serve.languages import name_of
-from regard.serve.wire import RefusedError, asked, bounded, while_there
+from regard.serve.wire import MOST, TEXT, Name, RefusedError, Text, Texts, asked, bounded, while_there
 
 
 class Ask(BaseModel):
     """Which model, by its name, or by what it translates; by default the first."""
 
-    model: str | None = None
-    source: str | None = None
-    target: str | None = None
+    model: Name | None = None
+    source: Name | None = None
+    target: Name | None = None
 
 
 class Translate(Ask):
-    text: str | list[str]
+    text: Texts
     beam: int | None = Field(None, ge=1, le=16)
-    best: int = Field(1, ge=1)
+    best: int = Field(1, ge=1, le=MOST.best)
     alignment: bool = False
 
 
 class Attention(Ask):
-    text: str
-    output: str | None = None
+    text: Annotated[str, WithJsonSchema(TEXT | {"pattern": r"^[^\n]*[^\s][^\n]*$"})]
+    output: Text | None = None
     """What is looked at instead of the model's own output."""
 
 
