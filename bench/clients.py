@@ -113,6 +113,7 @@ def models_are_listed(at: At) -> None:
     found = list(at.openai.models.list())
     assert {each.id for each in found} == set(at.names.values())
     assert all(each.object == "model" and each.owned_by and each.created > 0 for each in found)
+    assert [at.openai.models.retrieve(each.id) for each in found] == found
 
 
 def a_completion_has_all_its_fields(at: At) -> None:

@@ -94,7 +94,7 @@ def test_attention_is_shown_in_the_terminal_as_svg_and_as_json(model: Path, tmp_
         assert abs(sum(row) - 1) < 1e-5
     for arguments, told in (
         (["", "-o", tmp_path / "x.svg"], "blank"),
-        (["rot", "-o", tmp_path / "x.bmp"], "use .svg or .json"),
+        (["rot", "-o", tmp_path / "x.bmp"], "use .svg, .png, .html, .json"),
         (["rot", "--site", "nowhere"], "choose encoder.0.self"),
         (["rot", "--head", 7], "heads 0 to 1"),
     ):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -52,6 +50,7 @@ ROUTES = {
     "/frontend/settings": Entry("GET", libre.settings, dict[str, Any]),
     "/health": Entry("GET", libre.health, describe.Health),
     "/v1/models": Entry("GET", openai.models, dict[str, Any]),
+    "/v1/models/{model}": Entry("GET", openai.model, dict[str, Any]),
     "/v1/completions": Entry("POST", openai.complete, describe.Completion, openai.Complete, streams=True),
     "/api/translate": Entry("POST", own.translate, describe.Translations, own.Translate),
     "/api/attention": Entry("POST", own.attention, dict[str, Any], own.Attention),
@@ -62,33 +61,25 @@ PAGE = {"/": "serve/page/index.html"}
 PAGE |= {f"/{name}": f"serve/page/{name}" for name in ("page.js", "page.css", "icon.svg")}
 PAGE |= {f"/{name}": f"look/web/{name}" for name in ("view.js", "view.css")}
 KINDS = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
-log = logging.getLogger("regard.serve")
 
 
 def app(house: House) -> Starlette:
     figures = Figures(house)
-
-    @asynccontextmanager
-    async def lifespan(_: Starlette) -> Any:
-        try:
-            yield
-        finally:
-            await house.close()
-
     routes = [
         Route(path, _endpoint(house, figures, path, each.act), methods=[each.method]) for path, each in ROUTES.items()
     ]
     told = JSONResponse(describe.description(ROUTES, house))
     routes += [Route("/openapi.json", lambda request: told, methods=["GET"])]
     routes += [Route("/metrics", lambda request: figures.response(), methods=["GET"])]
-    routes += [Route(path, _still(path, name), methods=["GET"]) for path, name in PAGE.items()]
+    routes += [Route(path, _still(name), methods=["GET"]) for path, name in PAGE.items()]
     handlers: dict[Any, Any] = {HTTPException: _odd}
-    made = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
+    made = Starlette(routes=routes, exception_handlers=handlers)
+    made.router.redirect_slashes = False
     made.add_middleware(Guard, house=house)
     return made
 
 
-def _still(path: str, name: str) -> Callable[[Request], Response]:
+def _still(name: str) -> Callable[[Request], Response]:
     """A file of the page, read once: nothing that is asked for ever names a file."""
     data = files("regard").joinpath(name).read_bytes()
     return lambda request: Response(data, media_type=KINDS[name.rpartition(".")[2]])
@@ -110,7 +101,6 @@ def _endpoint(house: House, figures: Figures, path: str, act: Handler) -> Callab
         except RefusedError as error:
             response = refused(path, error)
         figures.count(path, response.status_code, time.perf_counter() - began)
-        log.info("%s %d %.0f ms", path, response.status_code, 1000 * (time.perf_counter() - began))
         return response
 
     return answer

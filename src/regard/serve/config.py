@@ -17,6 +17,8 @@ class Limits:
     """Characters of a text."""
     all_characters: int = 40_000
     """Characters of a request."""
+    lines: int = 1_000
+    """Lines of a request, which are translated each by itself."""
     requests: int = 256
     """Requests at once; more are told to come back."""
     wait: float = 3.0

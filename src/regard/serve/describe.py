@@ -100,6 +100,7 @@ class Completion(TypedDict):
 def description(routes: dict[str, Any], house: House) -> dict[str, Any]:
     """OpenAPI 3.1; `routes` are those of app.py."""
     schemas: dict[str, Any] = {}
+    every = [place.name for place in house.places]
     tells = [place.name for place in house.places if place.desk.model.get("task") == "language"]
     sources, targets = (sorted({getattr(each, side) for each in house.directions}) for side in ("source", "target"))
 
@@ -118,9 +119,12 @@ def description(routes: dict[str, Any], house: House) -> dict[str, Any]:
         if route.streams:
             answers["200"]["content"]["text/event-stream"] = {}
         about: dict[str, Any] = {"summary": (route.act.__doc__ or path).strip().splitlines()[0], "responses": answers}
+        if "{" in path:
+            named = {"type": "string", "enum": every}
+            about["parameters"] = [{"name": "model", "in": "path", "required": True, "schema": named}]
         if route.asks is not None:
             asked = schema(route.asks)
-            names = tells if route.streams else [place.name for place in house.places]
+            names = tells if route.streams else every
             auto = ["auto"] if path == "/translate" else []
             _only(asked, {"model": names, "source": [*sources, *auto], "target": targets})
             kinds = ["application/json", *(["application/x-www-form-urlencoded"] if route.form else [])]

@@ -17,6 +17,7 @@ from regard.serve.frames import pack, read_async
 
 TRIES = 2  # of a task whose worker ended under it
 MERGED = ("translate",)  # jobs of which several requests can make one
+LINE = 30  # characters that take as long as that there is a line at all
 FORGET = 0.9  # of what is known of the pace, how much counts after the next job
 WORKER = (sys.executable, "-m", "regard.serve.worker")
 Heard = Callable[[dict[str, Any]], None]
@@ -81,6 +82,7 @@ class Desk:
     doing: list[Task] = field(default_factory=list)
     pace: Pace = field(default_factory=Pace)
     number: int = 0
+    process: asyncio.subprocess.Process | None = None
     runner: asyncio.Task[None] | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     wake: asyncio.Event = field(default_factory=asyncio.Event)
@@ -108,14 +110,14 @@ class Desk:
             self.runner.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self.runner
-            await self._kill()
+        await self._kill()
 
     def hand_in(self, how: dict[str, Any], texts: list[str], size: int = 0, heard: Heard | None = None) -> Task:
         """A task that waits for its turn; parts of its answer are told to `heard`."""
         before = sum(each.size for each in (*self.waiting, *self.doing))
         if self.pace.time(before) > self.limits.wait:
             raise BusyError
-        size = size or 1 + sum(map(len, texts))
+        size = size or sum(LINE + len(text) for text in texts) or 1
         task = Task(how, texts, size, asyncio.get_running_loop().create_future(), heard)
         self.waiting.append(task)
         self.wake.set()
@@ -240,18 +242,21 @@ class Desk:
         self.model, self.started, self.signed = message["ready"], True, time.monotonic()
 
     async def _kill(self) -> None:
-        assert self.process.stdin is not None
+        if self.process is None or self.process.stdin is None:
+            return
         self.process.stdin.close()
         with contextlib.suppress(ProcessLookupError):
             self.process.kill()
         await self.process.wait()
 
     def _send(self, message: dict[str, Any]) -> None:
+        assert self.process is not None
         assert self.process.stdin is not None
         with contextlib.suppress(ConnectionError, RuntimeError):  # that it is gone is seen where it is read
             self.process.stdin.write(pack(message))
 
     def _out(self) -> asyncio.StreamReader:
+        assert self.process is not None
         assert self.process.stdout is not None
         return self.process.stdout
 

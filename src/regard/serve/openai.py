@@ -17,6 +17,7 @@ from regard.serve.desk import BusyError, FailedError
 from regard.serve.house import House
 from regard.serve.wire import BUSY, MOST, Name, RefusedError, Texts, asked, bounded, while_there
 
+NO_MODEL = "there is no such model; GET /v1/models names them"
 PING = 15.0  # seconds of silence in a stream
 STREAM = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
 STOP = {"type": "string", "minLength": 1, "maxLength": 100}
@@ -63,9 +64,18 @@ class Complete(BaseModel):
 
 
 async def models(house: House, request: Request) -> JSONResponse:
-    names = [place.name for place in house.places]
-    data = [{"id": name, "object": "model", "created": house.began, "owned_by": "regard"} for name in names]
-    return JSONResponse({"object": "list", "data": data})
+    return JSONResponse({"object": "list", "data": [_model(house, place.name) for place in house.places]})
+
+
+async def model(house: House, request: Request) -> JSONResponse:
+    name = request.path_params["model"]
+    if name not in [place.name for place in house.places]:
+        raise RefusedError(404, NO_MODEL, param="model")
+    return JSONResponse(_model(house, name))
+
+
+def _model(house: House, name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": house.began, "owned_by": "regard"}
 
 
 async def complete(house: House, request: Request) -> Response:
@@ -100,7 +110,7 @@ async def _told(house: House, model: int, how: dict[str, Any], prompts: list[str
 def _checked(house: House, given: Complete, prompts: list[str]) -> dict[str, Any]:
     names = [place.name for place in house.places]
     if given.model not in names:
-        raise RefusedError(404, "there is no such model; GET /v1/models names them", param="model")
+        raise RefusedError(404, NO_MODEL, param="model")
     number = names.index(given.model)
     if house.places[number].desk.model["task"] != "language":
         raise RefusedError(400, f"{given.model} translates; ask /api/translate or /translate", param="model")

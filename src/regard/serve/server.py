@@ -129,13 +129,16 @@ def _keys(path: Path | None) -> tuple[str, ...]:
 
 
 async def run(house: House, listening: socket.socket) -> None:
+    try:
+        await _run(house, listening)
+    finally:
+        await house.close()
+
+
+async def _run(house: House, listening: socket.socket) -> None:
     host, port = listening.getsockname()[:2]
     print("loading", file=sys.stderr, flush=True)
-    try:
-        await house.open()
-    except BaseException:
-        await house.close()
-        raise
+    await house.open()
     for number, place in enumerate(house.places):
         own = [f"{each.source} to {each.target}" for each in house.directions if each.model == number]
         print(f"{place.name}: {', '.join(own) or 'texts'} ({place.desk.model['engine']})", file=sys.stderr)

@@ -20,7 +20,6 @@ M = TypeVar("M", bound=BaseModel)
 MOST = Limits()  # which the descriptions of requests tell
 FIELDS = MOST.texts + 16  # of a form
 LARGE = 1 << 14  # bytes of a body that is read beside the event loop
-LINES = 1_000  # of a request: the shortest takes a worker as long as thirty characters of a longer one
 GONE = "the client is gone"
 BUSY = "there is too much to do; try again soon"
 Name = Annotated[str, Field(max_length=100)]
@@ -44,7 +43,9 @@ async def asked(request: Request, kind: type[M], limits: Limits) -> M:
     given: dict[str, Any] = dict(request.query_params)
     form = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     read = _form if form == "application/x-www-form-urlencoded" else _json
-    if sum(map(data.count, (b",", b"[", b"{"))) > limits.all_characters + LINES:  # more than there can be in texts
+    if (
+        sum(map(data.count, (b",", b"[", b"{"))) > limits.all_characters + limits.lines
+    ):  # more than there can be in texts
         raise RefusedError(400, "the body has too many parts")
     try:
         given = await asyncio.to_thread(read, given, data) if len(data) > LARGE else read(given, data)
@@ -108,8 +109,8 @@ def bounded(texts: Sequence[str], limits: Limits, param: str) -> None:
         raise RefusedError(400, f"{param}: holds no text", param=param)
     if len(texts) > limits.texts:
         raise RefusedError(400, f"at most {limits.texts} texts are taken at once", param=param)
-    if sum(1 + text.count("\n") for text in texts) > LINES:
-        raise RefusedError(400, f"at most {LINES:,} lines are taken at once", param=param)
+    if sum(1 + text.count("\n") for text in texts) > limits.lines:
+        raise RefusedError(400, f"at most {limits.lines:,} lines are taken at once", param=param)
     if any(len(text) > limits.characters for text in texts) or sum(map(len, texts)) > limits.all_characters:
         most = f"a text has at most {limits.characters:,} characters, and all have {limits.all_characters:,}"
         raise RefusedError(400, most, param=param)
