@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +166,18 @@ def test_an_output_begins_as_it_must(name: str, search: str) -> None:
     the_same(reference, found)
     for prefix, hypotheses in zip(prefixes, found, strict=True):
         assert all(h.tokens[: len(prefix)] == prefix for h in hypotheses)
+
+
+@pytest.mark.parametrize("name", ["rotary", "gpt"])
+def test_several_decode_at_once_on_a_thread_each(name: str) -> None:
+    engine = NativeEngine(made(name)[1], threads=2)
+    alone = engine.decode(texts(), SEARCHES["beam"])
+    narrow = [engine.on_one_thread() for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda each: each.decode(texts(), SEARCHES["beam"]), narrow * 3))
+    del engine  # what is made of it keeps its model
+    assert found == [alone] * 12
+    assert narrow[0].decode(texts(), SEARCHES["beam"]) == alone
 
 
 def test_what_a_listener_raises_comes_out() -> None:

@@ -53,22 +53,19 @@ def run(self):
         self.send({"refused": "there is no such model"})
         return
     self.model = settings["folder"]
-    self.send({"ready": {"task": "translation", "tags": []}})
-    for each in (self._listen, self._beat):
-        worker.threading.Thread(target=each, daemon=True).start()
-    while True:
-        self._do(self.jobs.get())
+    self.send({"ready": {"task": "translation", "tags": [], "lanes": settings["threads"]}})
+    self.start(settings["threads"])
 
 worker.JOBS["translate"] = worker.JOBS["tell"] = act
-worker.Worker.run = run
+worker.Worker.run, worker.alone_of = run, lambda model: model
 worker.main()
 '''
 HOW = {"do": "translate"}
 
 
 @contextlib.asynccontextmanager
-async def opened(tmp_path: Path, limits: Limits = QUICK) -> AsyncIterator[Desk]:
-    desk = Desk(str(tmp_path / "log"), limits, command=(sys.executable, "-c", WORKER))
+async def opened(tmp_path: Path, limits: Limits = QUICK, lanes: int = 1) -> AsyncIterator[Desk]:
+    desk = Desk(str(tmp_path / "log"), limits, threads=lanes, command=(sys.executable, "-c", WORKER))
     await desk.open()
     try:
         yield desk
@@ -95,6 +92,23 @@ def test_what_waits_is_done_together_and_goes_back_to_whom_it_belongs(tmp_path: 
             assert [await each for each in others] == [["A 4"], ["B 4", "C 4"], [], ["D 4"]]
             assert await odd == ["E 1"]
         assert done(tmp_path) == ["slow", "a,b,c,d", "e"]
+
+    drive(act)
+
+
+def test_jobs_are_done_side_by_side_and_dropped_apart(tmp_path: Path) -> None:
+    async def act() -> None:
+        async with opened(tmp_path, lanes=2) as desk:
+            asked = [asyncio.create_task(desk.ask({**HOW, "beam": i}, ["slow"])) for i in range(2)]
+            began = time.monotonic()
+            await asyncio.gather(*asked)
+            assert time.monotonic() < began + 1.7  # one after the other it were two seconds
+            gone, kept = (asyncio.create_task(desk.ask({**HOW, "beam": i}, ["slow"] * 2)) for i in range(2))
+            await asyncio.sleep(0.3)
+            gone.cancel()
+            assert await kept == ["SLOW 2"] * 2
+            assert not desk.doing
+        assert done(tmp_path) == ["slow", "slow", "slow,slow"]
 
     drive(act)
 

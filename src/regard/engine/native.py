@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes as c
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import fields, replace
 from functools import lru_cache
 from typing import Any
@@ -89,13 +90,20 @@ class NativeEngine:
         self.library = library()
         self.level = self.library.regard_level() if level is None else level
         self.made: Array | None = None
+        self.whole: NativeEngine | None = None  # whose model this is, if it is not its own
         arrays, self.handle = self.model.arrays, c.c_void_p()
         tensors = (CTensor * len(arrays))(*(CTensor(a.ctypes.data, *a.shape, a.itemsize) for a in arrays))
         settings = CSettings(**vars(model.settings))
         self._call(self.library.regard_open, c.byref(settings), tensors, len(arrays), c.byref(self.handle))
 
+    def on_one_thread(self) -> NativeEngine:
+        """The same model; several such can decode at once."""
+        made = copy(self)
+        made.threads, made.whole = 1, self
+        return made
+
     def __del__(self) -> None:
-        if getattr(self, "handle", None):
+        if getattr(self, "handle", None) and self.whole is None:
             self.library.regard_close(self.handle)
 
     @property

@@ -18,6 +18,7 @@ from regard.serve.frames import pack, read_async
 TRIES = 2  # of a task whose worker ended under it
 MERGED = ("translate",)  # jobs of which several requests can make one
 LINE = 30  # characters that take as long as that there is a line at all
+FEW = 16  # lines that one thread does as fast as several
 FORGET = 0.9  # of what is known of the pace, how much counts after the next job
 WORKER = (sys.executable, "-m", "regard.serve.worker")
 Heard = Callable[[dict[str, Any]], None]
@@ -45,6 +46,21 @@ class Task:
     answer: asyncio.Future[list[Any]]
     heard: Heard | None = None
     tries: int = 0
+
+
+@dataclass(eq=False)
+class Job:
+    """What the worker was given: one task, or several."""
+
+    number: int
+    tasks: list[Task]
+    done: asyncio.Future[dict[str, Any]]
+    began: float = field(default_factory=time.monotonic)
+    progress: float = field(default_factory=time.monotonic)
+
+    @property
+    def size(self) -> int:
+        return sum(task.size for task in self.tasks)
 
 
 @dataclass
@@ -79,7 +95,7 @@ class Desk:
     signed: float = 0.0
     """When the worker was heard of last."""
     waiting: deque[Task] = field(default_factory=deque)
-    doing: list[Task] = field(default_factory=list)
+    doing: dict[int, Job] = field(default_factory=dict)
     pace: Pace = field(default_factory=Pace)
     number: int = 0
     process: asyncio.subprocess.Process | None = None
@@ -114,7 +130,7 @@ class Desk:
 
     def hand_in(self, how: dict[str, Any], texts: list[str], size: int = 0, heard: Heard | None = None) -> Task:
         """A task that waits for its turn; parts of its answer are told to `heard`."""
-        before = sum(each.size for each in (*self.waiting, *self.doing))
+        before = sum(each.size for each in self.waiting) + sum(job.size for job in self.doing.values())
         if self.pace.time(before) > self.limits.wait:
             raise BusyError
         size = size or sum(LINE + len(text) for text in texts) or 1
@@ -134,8 +150,9 @@ class Desk:
             task.answer.cancel()
             if task in self.waiting:
                 self.waiting.remove(task)
-            if task in self.doing and all(each.answer.done() for each in self.doing):
-                self._send({"drop": self.number})  # nobody waits for it any more
+            for job in self.doing.values():
+                if task in job.tasks and all(each.answer.done() for each in job.tasks):
+                    self._send({"drop": job.number})  # nobody waits for it any more
 
     async def ask(self, how: dict[str, Any], texts: list[str]) -> Any:
         return await self.result(self.hand_in(how, texts))
@@ -155,7 +172,8 @@ class Desk:
     async def _run(self) -> None:
         """Workers, one after another: each reads and works until it ends, or is found silent or stuck."""
         while True:
-            parts = [asyncio.create_task(each()) for each in (self._read, self._work, self._watch)]
+            lanes = [self._work] * self.model.get("lanes", 1)
+            parts = [asyncio.create_task(each()) for each in (self._read, self._watch, *lanes)]
             try:
                 await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -165,23 +183,24 @@ class Desk:
             await self._replace()
 
     async def _work(self) -> None:
-        """Hand out what waits, a job at a time."""
+        """Hand out what waits, a job at a time; a few lines, or what is done beside another job, get one thread."""
         while True:
             while not self.waiting:
                 self.wake.clear()
                 await self.wake.wait()
-            self.doing, self.number = self._take(), self.number + 1
-            self.done, self.progress = asyncio.get_running_loop().create_future(), time.monotonic()
-            began = self.progress
-            texts = [text for task in self.doing for text in task.texts]
-            self._send({**self.doing[0].how, "texts": texts, "number": self.number})
-            self._give(await self.done)
-            self.pace.add(sum(task.size for task in self.doing), time.monotonic() - began)
-            self.doing = []
+            self.number += 1
+            job = Job(self.number, self._take(), asyncio.get_running_loop().create_future())
+            texts = [text for task in job.tasks for text in task.texts]
+            alone = bool(self.doing) or len(texts) <= FEW
+            self.doing[job.number] = job
+            self._send({**job.tasks[0].how, "texts": texts, "number": job.number, "alone": alone})
+            self._give(job, await job.done)
+            self.pace.add(job.size, (time.monotonic() - job.began) / len(self.doing))
+            del self.doing[job.number]
 
-    def _give(self, found: dict[str, Any]) -> None:
+    def _give(self, job: Job, found: dict[str, Any]) -> None:
         answers = iter(found.get("answer", ()))
-        for task in self.doing:
+        for task in job.tasks:
             if "error" in found:
                 _settle(task, FailedError(found["error"]))
             else:
@@ -193,21 +212,22 @@ class Desk:
         while True:
             message = await read_async(self._out())
             self.signed = time.monotonic()
-            if message.get("number") != self.number:
+            job = self.doing.get(message.get("number", 0))
+            if job is None:
                 continue
-            self.progress = self.signed
+            job.progress = self.signed
             if "part" in message:
-                for task in self.doing:
+                for task in job.tasks:
                     if task.heard is not None and not task.answer.done():
                         task.heard(message["part"])
-            elif "progress" not in message and not self.done.done():
-                self.done.set_result(message)
+            elif "progress" not in message and not job.done.done():
+                job.done.set_result(message)
 
     async def _watch(self) -> None:
         """Ends when there is no sign of the worker, or none of its job."""
         while True:
             await asyncio.sleep(self.limits.silence / 10)
-            stuck = self.doing and time.monotonic() > self.progress + self.limits.stuck
+            stuck = any(time.monotonic() > job.progress + self.limits.stuck for job in self.doing.values())
             if stuck or time.monotonic() > self.signed + self.limits.silence:
                 return
 
@@ -217,7 +237,8 @@ class Desk:
         self.restarts += 1
         print("regard: a worker ended or hung, and is replaced", file=sys.stderr, flush=True)
         await self._kill()
-        again, self.doing = self.doing, []
+        again = [task for job in self.doing.values() for task in job.tasks]
+        self.doing = {}
         for task in reversed(again):
             task.tries += 1
             if task.tries >= TRIES or task.heard is not None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 from regard.decode.config import Beam, search_for
+from regard.engine.native import NativeEngine
 from regard.errors import UserError
 from regard.tasks.teller import Stream, Teller
 from regard.tasks.translator import Output, Translator
@@ -31,8 +33,17 @@ def described(model: Any) -> dict[str, Any]:
         "engine": model.engine.about,
         "beam": own.size if isinstance(own, Beam) else 1,
         "max_length": model.max_length,
+        "lanes": model.engine.threads if isinstance(model.engine, NativeEngine) else 1,
         "tags": list(model.tokenizers.source.tags),
     }
+
+
+def alone_of(model: Any) -> Any:
+    """The model for a job beside which others are done: on one thread, if its engine can do several at once."""
+    made = copy(model)
+    if isinstance(model.engine, NativeEngine):
+        made.engine = model.engine.on_one_thread()
+    return made
 
 
 def translate(model: Translator, job: Job, tick: Tick, part: Part) -> list[Any]:

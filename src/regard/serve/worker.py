@@ -13,14 +13,17 @@ import signal
 import sys
 import threading
 import time
+import traceback
+from copy import copy
 from typing import Any, BinaryIO
 
 from regard import load
 from regard.errors import UserError
 from regard.serve.frames import pack, read
-from regard.serve.jobs import JOBS, described
+from regard.serve.jobs import JOBS, alone_of, described
 
 BEAT = 0.5  # seconds
+MANY = 64  # more jobs than can be in work at once
 
 
 class DroppedError(Exception):
@@ -33,7 +36,6 @@ class Worker:
         self.jobs: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self.dropped: set[int] = set()
         self.lock = threading.Lock()
-        self.told = 0.0  # when progress was told last
 
     def send(self, message: dict[str, Any]) -> None:
         with self.lock:
@@ -46,17 +48,22 @@ class Worker:
             return
         try:
             self.model = load(settings["folder"], engine=settings["engine"], threads=settings["threads"])
-            self.send({"ready": described(self.model)})
+            told = described(self.model)
+            self.send({"ready": told})
         except UserError as error:
             self.send({"refused": str(error)})
             return
         except ModuleNotFoundError as error:
             self.send({"refused": f"{settings['folder']}: this needs {error.name}: pip install 'regard[train]'"})
             return
-        for each in (self._listen, self._beat):
-            threading.Thread(target=each, daemon=True).start()
-        while True:
-            self._do(self.jobs.get())
+        self.start(told["lanes"])
+
+    def start(self, lanes: int) -> None:
+        """Work until the service is gone."""
+        for act in (self._beat, *[self._work] * lanes):
+            threading.Thread(target=act, daemon=True).start()
+        self._listen()
+        os._exit(0)  # the service is gone
 
     def _listen(self) -> None:
         while (message := read(self.given)) is not None:
@@ -64,22 +71,32 @@ class Worker:
                 self.dropped.add(message["drop"])
             else:
                 self.jobs.put(message)
-        os._exit(0)  # the service is gone
 
     def _beat(self) -> None:
         while True:
             self.send({"alive": True})
             time.sleep(BEAT)
 
-    def _do(self, job: dict[str, Any]) -> None:
-        """What goes wrong in another way than these ends the worker, which is then replaced."""
-        number = job["number"]
+    def _work(self) -> None:
+        """One of the lanes, with models of its own, as a job changes how they search."""
+        try:
+            whole, alone = copy(self.model), alone_of(self.model)
+            while True:
+                job = self.jobs.get()
+                self._do(job, alone if job["alone"] else whole)
+        except BaseException:  # the worker is replaced then
+            traceback.print_exc()
+            os._exit(1)
+
+    def _do(self, job: dict[str, Any], model: Any) -> None:
+        number, told = job["number"], 0.0
 
         def tick(*_: Any) -> None:
+            nonlocal told
             if number in self.dropped:
                 raise DroppedError
-            if time.monotonic() > self.told + BEAT:
-                self.told = time.monotonic()
+            if time.monotonic() > told + BEAT:
+                told = time.monotonic()
                 self.send({"number": number, "progress": True})
 
         def part(found: dict[str, Any]) -> None:
@@ -88,14 +105,14 @@ class Worker:
 
         try:
             tick()
-            answer = {"answer": JOBS[job["do"]](self.model, job, tick, part)}
+            answer = {"answer": JOBS[job["do"]](model, job, tick, part)}
         except DroppedError:
             answer = {"error": "dropped"}
         except UserError as error:
             answer = {"error": str(error)}
         except MemoryError:
             answer = {"error": "there is not enough memory for this"}
-        self.dropped = {each for each in self.dropped if each > number}
+        self.dropped = {each for each in self.dropped if each > number - MANY}
         self.send({"number": number, **answer})
 
 
