@@ -98,7 +98,7 @@ def test_what_waits_is_done_together_and_goes_back_to_whom_it_belongs(tmp_path: 
 
 def test_jobs_are_done_side_by_side_and_dropped_apart(tmp_path: Path) -> None:
     async def act() -> None:
-        async with opened(tmp_path, lanes=2) as desk:
+        async with opened(tmp_path, Limits(), lanes=2) as desk:
             asked = [asyncio.create_task(desk.ask({**HOW, "beam": i}, ["slow"])) for i in range(2)]
             began = time.monotonic()
             await asyncio.gather(*asked)
