@@ -2,8 +2,8 @@
 
     python -m bench.looks MODEL FILE [LINES]        (500 lines unless told)
 
-Prints the largest difference of log-probabilities, of a sentence and for each of its tokens, how far rows of weights are
-from summing to 1, and whether the numbers of pictures and pages are the model's own, to the bit.
+Prints the largest difference of log-probabilities, of a sentence and for each of its tokens, how far rows of weights
+are from summing to 1, and whether the numbers of pictures and pages are the model's own, to the bit.
 """
 
 from __future__ import annotations
@@ -39,10 +39,8 @@ def main(folder: str, source: str, count: str = "500") -> None:
             whole, each = max(whole, off), max(each, off / len(hypothesis.tokens))
             rows = max(rows, *(float((weights.sum(-1) - 1).abs().max()) for weights in one.maps.values()))
             same &= drawn(replace(look(model, one), saliency=lambda: None), one.maps)
-    said = f"{len(texts)} sentences, {model.engine.about}: log-probabilities differ by {whole:.1e} at most "
-    print(
-        f"{said}({each:.1e} a token), rows miss 1 by {rows:.1e}, pictures {'equal' if same else 'DIFFER FROM'} the model"
-    )
+    print(f"{len(texts)} sentences, {model.engine.about}: log-probabilities differ by {whole:.1e} at most", end=" ")
+    print(f"({each:.1e} a token), rows miss 1 by {rows:.1e}, pictures {'equal' if same else 'DIFFER FROM'} the model")
     sys.exit(not same)
 
 

@@ -251,7 +251,7 @@ async def overload(model: str, texts: list[str], seconds: float, size: int) -> b
             pool.append(client)
 
         tasks: set[asyncio.Task[None]] = set()
-        sent = 0
+        sent = early = 0
         while (now := time.perf_counter() - began) < seconds:
             while sent < 5 * capacity * now:
                 task = asyncio.create_task(one())
@@ -259,14 +259,16 @@ async def overload(model: str, texts: list[str], seconds: float, size: int) -> b
                 task.add_done_callback(tasks.discard)
                 sent += 1
             await asyncio.sleep(0.002)
-        good = tally.texts
+            early = tally.texts if now < 5 else early  # until then they queue up
+        good = tally.texts - early
         await asyncio.gather(*tasks)
         print(f"capacity {capacity:.0f} requests/s of {size}, sent {sent / seconds:.0f}/s for {seconds:.0f} s")
         print(tally.told("overload", seconds))
         late = sorted(tally.refusals)
-        print(f"refused in p50 {1e3 * statistics.median(late):.1f} ms, p99 {1e3 * late[int(0.99 * len(late))]:.1f} ms, "
-              f"{tally.without} without Retry-After; goodput {good / size / seconds / capacity:.2f} of capacity; "
-              f"resident MB {memory:.0f} to {service.memory():.0f}")  # fmt: skip
+        refused = f"p50 {1e3 * statistics.median(late):.1f} ms, p99 {1e3 * late[int(0.99 * len(late))]:.1f} ms"
+        share = f"goodput from second 5 on {good / size / (seconds - 5) / capacity:.2f} of capacity"
+        print(f"refused in {refused}, {tally.without} without Retry-After; {share}", end="; ")
+        print(f"resident MB {memory:.0f} to {service.memory():.0f}")
         after = await work.closed_loop(service.port, 1, 5)
         print(f"alone before: p50 {1e3 * statistics.median(idle.times):.1f} ms; in the 5 s after: "
               f"{1e3 * statistics.median(after.times):.1f} ms, last {1e3 * after.times[-1]:.1f} ms")  # fmt: skip

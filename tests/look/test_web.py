@@ -10,6 +10,7 @@ import pytest
 
 import regard
 from regard.look.look import Look
+from regard.look.page import page as html
 from tests.serve.sight import CAT, PAIRS, VIEWS, cell, chromium, expect, opened, shows, sound, taught, told, view
 
 
@@ -48,6 +49,15 @@ def test_a_page_that_was_saved_needs_nothing_else(page: Any) -> None:
         sound(page)
     view(page, "Lines")
     assert page.locator(".stage").evaluate("(stage) => stage.scrollWidth <= stage.clientWidth")
+
+
+def test_what_is_left_out_is_named(browser: Any, look: Look, tmp_path: Path) -> None:
+    path = tmp_path / "part.html"
+    path.write_text(html("part", look.page(most=sum(w.numel() for w in look.told.maps.values()) - 1)), "utf-8")
+    with opened(browser, path.as_uri(), offline=True) as made:
+        made.goto(path.as_uri())
+        expect(made.get_by_text("Left out, as all would be too much: encoder.0.self.")).to_be_visible()
+        sound(made)
 
 
 def test_any_map_can_be_chosen_and_its_numbers_are_the_models(page: Any, look: Look) -> None:

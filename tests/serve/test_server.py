@@ -51,6 +51,17 @@ def test_it_says_what_the_command_line_says(
     assert whole["translations"][0]["outputs"][0]["text"] == by_run.removesuffix("\n")
 
 
+def test_a_language_that_is_found_is_one_that_can_be_translated(client: httpx2.Client) -> None:
+    texts = ["a cat sees a dog", "eine Katze"]
+    for source, target in (("en", "de"), ("de", "en")):
+        found = client.post("/translate", json={"q": texts, "source": "auto", "target": target}).json()
+        told = client.post("/translate", json={"q": texts, "source": source, "target": target}).json()
+        assert [each["language"] for each in found["detectedLanguage"]] == [source] * 2
+        assert found["translatedText"] == told["translatedText"]
+    nowhere = client.post("/translate", json={"q": texts, "source": "auto", "target": "fr"})
+    assert (nowhere.status_code, "is not offered" in nowhere.json()["error"]) == (400, True)
+
+
 def test_many_at_once_get_what_they_get_alone(client: httpx2.Client, running: Service) -> None:
     alone = [client.post("/api/translate", json={"text": text, "source": "en"}).json() for text in TEXTS]
     found: dict[int, Any] = {}

@@ -23,12 +23,12 @@ from regard.serve.keys import known
 from regard.serve.wire import BUSY, RefusedError
 
 Handler = Callable[[House, Request], Awaitable[Response]]
-HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-}
+HEADERS = [
+    (b"content-security-policy", b"default-src 'self'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+]
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def app(house: House) -> Starlette:
     handlers: dict[Any, Any] = {HTTPException: _odd}
     made = Starlette(routes=routes, exception_handlers=handlers)
     made.router.redirect_slashes = False
-    made.add_middleware(Guard, house=house)
+    made.add_middleware(Guard, house=house, figures=figures)
     return made
 
 
@@ -121,8 +121,8 @@ def refused(path: str, error: RefusedError) -> JSONResponse:
 class Guard:
     """Before anything is read: is there room, is there a key? And headers for every answer."""
 
-    def __init__(self, app: ASGIApp, house: House) -> None:
-        self.app, self.house, self.inside = app, house, 0
+    def __init__(self, app: ASGIApp, house: House, figures: Figures) -> None:
+        self.app, self.house, self.figures, self.inside = app, house, figures, 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -131,10 +131,7 @@ class Guard:
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [
-                    *message["headers"],
-                    *((k.lower().encode(), v.encode()) for k, v in HEADERS.items()),
-                ]
+                message["headers"] = [*message["headers"], *HEADERS]
             await send(message)
 
         path = scope["path"]
@@ -144,7 +141,9 @@ class Guard:
             response.headers["WWW-Authenticate"] = 'Basic realm="Regard"'
             await response(scope, receive, with_headers)
             return
-        if self.inside >= self.house.limits.requests and path not in ("/health", "/ready", "/metrics"):
+        asks = path in ROUTES and ROUTES[path].asks is not None
+        if asks and (self.inside >= self.house.limits.requests or self.house.full):
+            self.figures.count(path, 503, 0.0)
             await refused(path, RefusedError(503, BUSY))(scope, receive, with_headers)
             return
         self.inside += 1

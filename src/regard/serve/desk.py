@@ -107,6 +107,12 @@ class Desk:
     def ready(self) -> bool:
         return self.started and time.monotonic() < self.signed + self.limits.unsure
 
+    @property
+    def full(self) -> bool:
+        """Whether one more would have to wait too long."""
+        ahead = sum(each.size for each in self.waiting) + sum(job.size for job in self.doing.values())
+        return self.pace.time(ahead) > self.limits.wait
+
     async def open(self) -> None:
         """Start the worker, if it is not there yet; what it refuses is a mistake of the user's."""
         async with self.lock:
@@ -130,8 +136,7 @@ class Desk:
 
     def hand_in(self, how: dict[str, Any], texts: list[str], size: int = 0, heard: Heard | None = None) -> Task:
         """A task that waits for its turn; parts of its answer are told to `heard`."""
-        before = sum(each.size for each in self.waiting) + sum(job.size for job in self.doing.values())
-        if self.pace.time(before) > self.limits.wait:
+        if self.full:
             raise BusyError
         size = size or sum(LINE + len(text) for text in texts) or 1
         task = Task(how, texts, size, asyncio.get_running_loop().create_future(), heard)
@@ -194,8 +199,10 @@ class Desk:
             alone = bool(self.doing) or len(texts) <= FEW
             self.doing[job.number] = job
             self._send({**job.tasks[0].how, "texts": texts, "number": job.number, "alone": alone})
-            self._give(job, await job.done)
-            self.pace.add(job.size, (time.monotonic() - job.began) / len(self.doing))
+            found = await job.done
+            self._give(job, found)
+            if "answer" in found:
+                self.pace.add(job.size, (time.monotonic() - job.began) / len(self.doing))
             del self.doing[job.number]
 
     def _give(self, job: Job, found: dict[str, Any]) -> None:

@@ -47,6 +47,10 @@ class House:
     def ready(self) -> bool:
         return all(place.desk.ready for place in self.places)
 
+    @property
+    def full(self) -> bool:
+        return all(place.desk.full for place in self.places)
+
     async def open(self) -> None:
         for number, place in enumerate(self.places):
             await place.desk.open()

@@ -38,16 +38,24 @@ async def translate(house: House, request: Request) -> JSONResponse:
     bounded(texts, house.limits, "q")
     if given.format == "html":
         raise RefusedError(400, "format html is not offered; send text, or the texts between the tags")
-    told = await _detected(house, request, texts) if given.source == "auto" else None
-    source = told[0][0]["language"] if told else given.source
-    direction = _direction(house, source, given.target)
-    found = await while_there(request, house.translate(direction, texts, best=1 + given.alternatives))
+    told = None
+    if given.source == "auto":
+        into = {each.source for each in house.directions if each.target == given.target}
+        ranked = await _detected(house, request, texts)
+        told = [next((each for each in own if each["language"] in into), own[0]) for own in ranked]
+    sources = [each["language"] for each in told] if told else [given.source] * len(texts)
+    directions = {source: _direction(house, source, given.target) for source in sources}
+    found: list[Any] = [None] * len(texts)
+    for source, direction in directions.items():
+        own = [i for i, each in enumerate(sources) if each == source]
+        some = house.translate(direction, [texts[i] for i in own], best=1 + given.alternatives)
+        for i, outputs in zip(own, await while_there(request, some), strict=True):
+            found[i] = outputs
     said = [outputs[0]["text"] for outputs in found]
     others = [[output["text"] for output in outputs[1:]] for outputs in found]
     answer: dict[str, Any] = {"translatedText": said[0] if isinstance(given.q, str) else said}
     if told:
-        best = [each[0] for each in told]
-        answer["detectedLanguage"] = best[0] if isinstance(given.q, str) else best
+        answer["detectedLanguage"] = told[0] if isinstance(given.q, str) else told
     if given.alternatives:
         answer["alternatives"] = others[0] if isinstance(given.q, str) else others
     return JSONResponse(answer)

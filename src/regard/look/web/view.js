@@ -47,6 +47,7 @@ export function show(place, data, before = {}, changed = () => {}) {
     const stage = part("div", "stage");
     views[state.view]({ stage, told, data, sites, state, set, wide: place.clientWidth });
     place.replaceChildren(controls, told, stage);
+    if (data.left_out.length) place.append(part("p", "remark", `Left out, as all would be too much: ${data.left_out.join(", ")}.`));
     changed(sites[state.site].across ? sites[state.site].matrix(state.head, true) : across(data));
   };
   const set = (change, focus) => {
