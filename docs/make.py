@@ -52,8 +52,8 @@ def soft_lookup() -> str:
 
 def scores() -> str:
     q, k, panels = drawn("queries", 1, 1, 4, 16), drawn("keys", 1, 1, 6, 16), []
-    for name, make in SCORES.items():
-        score = filled(make(16, 16, (16, 16) if name == "mlp" else ()))
+    for name in ("dot", "scaled_dot", "bilinear", "additive", "mlp"):
+        score = filled(SCORES[name](16, 16, (16, 16) if name == "mlp" else ()))
         weights = attend_with_weights(q, k, k, score=score).weights[0, 0]
         panels.append(heat(name, weights, numbers(4, "q"), numbers(6, "k")))
     return sheet("the same random queries and keys of width 16 under each score", panels)
