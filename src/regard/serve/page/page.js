@@ -161,6 +161,8 @@ function spell({ cells, labels: [targets, sources] }, said) {
 
 // Lines of a file, some at a time; what is done can be had even if it stops half-way.
 async function file(given) {
+  await begun; // it may come before the models are known
+  if (choice?.task !== "translation") return;
   reading?.abort();
   const own = (reading = new AbortController()), { ask: how, target } = choice, said = [], link = $("download");
   const tell = (lines) => {
@@ -336,6 +338,6 @@ for (const [name, on] of [["dragover", true], ["dragleave", false], ["drop", fal
     if (!event.dataTransfer.types.includes("Files")) return;
     event.preventDefault();
     document.body.classList.toggle("dropping", on);
-    if (name === "drop" && choice?.task === "translation" && event.dataTransfer.files[0]) file(event.dataTransfer.files[0]);
+    if (name === "drop" && event.dataTransfer.files[0]) file(event.dataTransfer.files[0]);
   });
-begin().catch((error) => tellOf(error));
+const begun = begin().catch((error) => tellOf(error));
