@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from regard.models.build import build
-from regard.models.config import recurrent_bahdanau, transformer_base, transformer_tiny
+from regard.models.presets import recurrent_bahdanau, transformer_base, transformer_tiny
 from regard.shapes import Padded
 
 BATCH, SOURCE, VOCABULARY = 16, 20, 8000

@@ -25,7 +25,8 @@ from regard.attention.site import Site
 from regard.decode.config import Greedy
 from regard.decode.search import decode
 from regard.models.build import build
-from regard.models.config import RecurrentAttention, RecurrentConfig, Seq2seqConfig, transformer_tiny
+from regard.models.config import RecurrentAttention, RecurrentConfig, Seq2seqConfig
+from regard.models.presets import transformer_tiny
 from regard.rng import Key
 from regard.shapes import Padded
 

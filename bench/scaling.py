@@ -48,7 +48,7 @@ def update(vocabulary: int, width: int, length: int) -> dict[str, float]:
     from regard.attention.site import Site
     from regard.cli.train import keep_memory
     from regard.models.build import build
-    from regard.models.config import transformer_tiny
+    from regard.models.presets import transformer_tiny
     from regard.nn.loss import cross_entropy
     from regard.rng import Key
     from regard.shapes import Padded
@@ -88,7 +88,7 @@ def decoding(length: int, batch: int, beam: int) -> dict[str, float]:
     from regard.engine.native import NativeEngine
     from regard.engine.prepare import prepare, weights_of
     from regard.models.build import build
-    from regard.models.config import transformer_tiny
+    from regard.models.presets import transformer_tiny
 
     model = build(replace(transformer_tiny(), tied="all").sized(6000, 6000), 0)
     engine = NativeEngine(prepare(model.config, weights_of(model), small=True), batch_size=batch)

@@ -6,7 +6,8 @@ import numpy as np
 from bench.training.shapes import CLIP, CORPUS, DROPOUT, FOLDER, PADDING, RATE, SMOOTHING, START, VOCABULARY, Shape
 from bench.training.worker import Contender
 
-from regard.cli.train import keep_memory, task_for, trainer_for
+from regard.cli.tasks import task_for, trainer_for
+from regard.cli.train import keep_memory
 from regard.data.config import DataConfig, PairsConfig, TokenizerConfig
 from regard.models.config import RecurrentAttention, RecurrentConfig, TransformerConfig
 from regard.train.config import Recipe, TrainConfig

@@ -11,7 +11,8 @@ from torch import Tensor
 from regard.attention.config import PositionConfig
 from regard.attention.mask import MASKS, Mask
 from regard.attention.score import SCORES, Score
-from regard.models.config import PRESETS, RecurrentAttention, RecurrentConfig, Seq2seqConfig, TransformerConfig
+from regard.models.config import RecurrentAttention, RecurrentConfig, Seq2seqConfig, TransformerConfig
+from regard.models.presets import PRESETS
 from regard.shapes import Padded
 from tests.contracts.snippets import contributed_scores
 

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from regard.attention import Site
 from regard.models.build import build
-from regard.models.config import PRESETS
+from regard.models.presets import PRESETS
 from regard.models.transformer import Transformer
 from regard.rng import Key
 from tests.contracts.family import CONFIGS, a_source, a_target

@@ -7,7 +7,7 @@ from regard.decode.ensemble import Ensemble
 from regard.decode.search import decode
 from regard.errors import UserError
 from regard.models.build import build
-from regard.models.config import recurrent_bahdanau, transformer_tiny
+from regard.models.presets import recurrent_bahdanau, transformer_tiny
 
 
 def test_an_ensemble_is_the_mean_of_probabilities() -> None:

@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from regard.errors import UserError
 from regard.exchange.huggingface import read_folder, write_folder
 from regard.models.build import build
-from regard.models.config import llama
+from regard.models.presets import llama
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,8 @@ from regard.errors import UserError
 from regard.exchange.families import FAMILIES
 from regard.exchange.huggingface import kind_of, read_folder, write_folder
 from regard.models.build import build
-from regard.models.config import GptConfig, RecurrentConfig, llama
+from regard.models.config import GptConfig, RecurrentConfig
+from regard.models.presets import llama
 from regard.shapes import Padded
 
 WORDS, WRITERS = 53, ("gpt2", "llama", "mistral")

@@ -29,7 +29,7 @@ from regard.exchange.huggingface import write_folder
 from regard.exchange.spm import llama_tokenizer, marian_tokenizers, read_spm
 from regard.look.model import ready
 from regard.models.build import build
-from regard.models.config import llama
+from regard.models.presets import llama
 from regard.tasks.folder import load_folder, save_model, save_tokenizers
 
 SOURCE = [

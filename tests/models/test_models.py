@@ -8,7 +8,8 @@ from regard.attention import Site
 from regard.attention.config import PositionConfig
 from regard.errors import UserError
 from regard.models.build import build
-from regard.models.config import RecurrentAttention, RecurrentConfig, TransformerConfig, transformer_tiny
+from regard.models.config import RecurrentAttention, RecurrentConfig, TransformerConfig
+from regard.models.presets import transformer_tiny
 from regard.rng import Key
 from regard.shapes import Padded
 

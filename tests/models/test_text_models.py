@@ -12,7 +12,8 @@ from regard.attention.config import PositionConfig
 from regard.decode.config import Beam, Greedy
 from regard.decode.search import decode
 from regard.models.build import build
-from regard.models.config import TEXT_PRESETS, BertConfig, GptConfig, RecurrentTextConfig
+from regard.models.config import BertConfig, GptConfig, RecurrentTextConfig
+from regard.models.presets import TEXT_PRESETS
 from regard.rng import Key
 from regard.shapes import Padded
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import torch
 
-from regard.cli.train import task_for, text_task_for, trainer_for
-from regard.train.config import Recipe, read_recipe
+from regard.cli.tasks import task_for, trainer_for
+from regard.train.config import read_recipe
 from regard.train.distributed import ALONE, World
 
 
@@ -34,7 +34,7 @@ def main(meeting: str, rank: str, size: str, path: str, steps: str) -> None:
     recipe, out = read_recipe(Path(path)), Path(path).with_suffix("")
     out.mkdir(exist_ok=True)
     torch.set_default_dtype(torch.float64)
-    task = task_for(recipe, out)[0] if isinstance(recipe, Recipe) else text_task_for(recipe, out)
+    task, _ = task_for(recipe, out)
     trainer = trainer_for(recipe, out, task, world=world)
     found = [trainer.update(trainer.weights, step).loss for step in range(int(steps))]
     rows = torch.arange(2 * 7.0).view(7, 2)

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from regard.attention import kernels, site
 from regard.attention.site import Site
-from regard.cli.train import task_for, trainer_for
+from regard.cli.tasks import task_for, trainer_for
 from regard.data.tokenizer import PADDING
 from regard.rng import Key
 from regard.train.config import Recipe, TrainConfig, read_recipe

@@ -6,15 +6,20 @@ import json
 from pathlib import Path
 
 from regard import __version__
-from regard.data.config import PairsConfig, RunningText
+from regard.data.config import ExamplesConfig, PairsConfig, RunningText
 from regard.look.curve import curve
 from regard.progress import duration
 from regard.recipe import dump
 from regard.train.checkpoint import TrainState
-from regard.train.config import AnyRecipe
+from regard.train.config import AnyRecipe, ReadRecipe
 from regard.train.plan import Plan
 
-PURPOSES = {"translation": "translation", "language": "language modelling", "masked": "guessing words"}
+PURPOSES = {
+    "translation": "translation",
+    "language": "language modelling",
+    "masked": "guessing words",
+    "bidirectional": "vectors of words",
+}
 
 
 def training_curve(folder: Path, metric: str) -> str:
@@ -27,8 +32,8 @@ def _entries(folder: Path) -> list[dict[str, float]]:
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text("utf-8").splitlines()]
 
 
-def _told(corpus: PairsConfig | RunningText) -> str:
-    if isinstance(corpus, RunningText):
+def _told(corpus: PairsConfig | RunningText | ExamplesConfig) -> str:
+    if isinstance(corpus, RunningText | ExamplesConfig):
         return corpus.file or str(corpus.corpus)
     made = " (synthetic)" if str(corpus.corpus).startswith(("daily/", "copy/")) else ""
     return f"{corpus.source or corpus.pairs or corpus.corpus}{made}" + (f" → {corpus.target}" if corpus.target else "")
@@ -40,16 +45,18 @@ def card(recipe: AnyRecipe, plan: Plan, state: TrainState, folder: Path) -> str:
     scores = "\n".join(
         f"| {name} | {value:.4g} |" for name, value in best.items() if name not in ("step", "seconds", "tokens")
     )
+    counted = "examples" if isinstance(recipe, ReadRecipe) else "target tokens"
+    purpose = PURPOSES.get(recipe.task, recipe.task)
     trained = ", ".join(map(_told, recipe.data.train))
     return f"""# {folder.name}
 
-A {recipe.model.kind} for {PURPOSES[recipe.task]}, trained by Regard {__version__}. `regard run {folder} < input.txt`
+A {recipe.model.kind} for {purpose}, trained by Regard {__version__}. `regard run {folder} < input.txt`
 
 | trained on | {trained} |
 |---|---|
 | parameters | {plan.parameters:,} |
 | updates | {state.step:,} (best: {state.best_step:,}) |
-| target tokens seen | {state.tokens:,} |
+| {counted} seen | {state.tokens:,} |
 | training FLOPs, matrix products counted | {state.flops:.3g} |
 | wall time, evaluations included | {duration(state.seconds)} |
 | machine | {plan.machine}, {plan.processes} x {plan.threads} threads, torch {plan.torch} |

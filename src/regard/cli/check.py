@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 
 from regard.cli.processes import plan_for
 from regard.cli.starter import Asked
-from regard.cli.train import task_for, text_task_for, trainer_for
+from regard.cli.tasks import reading_for, save_words, text_task_for, trainer_for, translation_for
 from regard.data.config import PairsConfig
 from regard.data.text import LONGEST, count_lines, lines, located, pairs
 from regard.data.tokenizer import UNKNOWN
 from regard.progress import Progress, duration
 from regard.tasks.prepare import chunks, exchanged
-from regard.train.config import MaskedRecipe, Recipe, TextRecipe
+from regard.train.config import ReadRecipe, Recipe, RunningRecipe
 from regard.train.plan import Plan
 
 Digests = NDArray[np.uint64]
@@ -147,7 +147,9 @@ def check(asked: Asked, as_json: bool) -> None:
         _check_pairs(asked, as_json)
         return
     with tempfile.TemporaryDirectory() as folder:  # of running text, reading is all that can go wrong
-        told = _text_sizes(recipe, Path(folder))
+        save_words(recipe, Path(folder), None)
+        sizes = _label_sizes if isinstance(recipe, ReadRecipe) else _text_sizes
+        told = sizes(recipe, Path(folder))  # type: ignore[arg-type]
     print(json.dumps({**told, "problems": {}}) if as_json else f"no problems found\n{_listed(told)}")
 
 
@@ -176,7 +178,7 @@ def _check_pairs(asked: Asked, as_json: bool) -> None:
 
 def _sizes(recipe: Recipe, folder: Path, report: Report) -> dict[str, str]:
     """What the tokenizer makes of the data, and what training on them will take."""
-    task, left = task_for(recipe, folder)
+    task, left = translation_for(recipe, folder)
     tokenizers = task.tokenizers
     unknown, tokens, longest = Counter[str](), Counter[str](), recipe.data.max_length
     for config in recipe.data.train:
@@ -201,7 +203,7 @@ def _sizes(recipe: Recipe, folder: Path, report: Report) -> dict[str, str]:
     }
 
 
-def _text_sizes(recipe: TextRecipe | MaskedRecipe, folder: Path) -> dict[str, str]:
+def _text_sizes(recipe: RunningRecipe, folder: Path) -> dict[str, str]:
     task = text_task_for(recipe, folder)
     held = None if task.held is None else task.held.ids
     unknown = "not known without validation data" if held is None else f"{float((held == UNKNOWN).mean()):.2%}"
@@ -211,6 +213,19 @@ def _text_sizes(recipe: TextRecipe | MaskedRecipe, folder: Path) -> dict[str, st
         "unknown tokens": unknown,
         **_takes(plan_for(trainer_for(recipe, folder, task))),
     }
+
+
+def _label_sizes(recipe: ReadRecipe, folder: Path) -> dict[str, str]:
+    task = reading_for(recipe, folder)
+    config = task.layout.config
+    told = {
+        "examples": f"{len(task.units):,} to train on, {len(task.held):,} to validate on",
+        "cut": f"{task.layout.cut:,} longer than data.max_length ({recipe.data.max_length} tokens)",
+    }
+    if recipe.task == "classification":
+        counts = Counter(config.labels[unit[0].wanted] for unit in task.units)
+        told["labels"] = ", ".join(f"{label}: {counts[label]:,}" for label in config.labels)
+    return {**told, **_takes(plan_for(trainer_for(recipe, folder, task)))}
 
 
 def _takes(plan: Plan) -> dict[str, str]:

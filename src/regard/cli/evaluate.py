@@ -20,6 +20,7 @@ from regard.metrics.significance import paired_bootstrap
 from regard.metrics.text import METRICS, pronunciation_error_rate
 from regard.progress import Progress
 from regard.tasks.align import Aligned, Reading
+from regard.tasks.bothways import tell_both_ways
 from regard.tasks.filler import Filler
 from regard.tasks.language import Text, Tick, nats
 from regard.tasks.masked import Blanks, guess_blanks
@@ -79,9 +80,12 @@ def _perplexity(model: Teller, text: Text, tick: Tick) -> dict[str, float]:
 
 
 def _guesses(model: Filler, text: Text, tick: Tick) -> dict[str, float]:
-    """How well words are guessed that are taken out, the same at every call."""
+    """How well words are guessed that are taken out, the same at every call; or told from either side."""
+    ids = text.ids[1:]
+    if model.loaded.task == "bidirectional":
+        return {"tokens": len(ids), **tell_both_ways(model.model, ids, model.max_length, 8, tick)}
     model.check_guesses()
-    ids, pairs = text.ids[1:], model.model.config.next_sentence
+    pairs = model.model.config.next_sentence
     blanks = Blanks(model.tokenizer, context=model.max_length, pairs=pairs)
     return {"tokens": len(ids), **guess_blanks(model.model, blanks, ids, 8, tick)}
 

@@ -59,7 +59,24 @@ train:
   minutes: 30  # or steps: 5000
   lr: 0.002  # at its peak
 """
-RECIPES = {"translation": TRANSLATION, "language": LANGUAGE, "masked": MASKED}
+BIDIRECTIONAL = """\
+# A language model that reads both ways, for vectors. Whatever is left out has a default; the whole recipe is stored
+# with the model.
+task: bidirectional
+data:
+  train: [{file: book.txt}]  # running text, plain or .gz; or {corpus: wikitext2/train}
+  hold_out: 0.1  # of the characters, the last ones, to validate on; or name others by valid: [{file: other.txt}]
+  tokenizer: {kind: bpe, vocabulary: 6000}  # or unigram, words
+  context: 64  # tokens that are seen at once
+model:
+  embedding: 192
+  width: 192  # of each direction
+  num_layers: 2
+train:
+  minutes: 30  # or steps: 5000
+  lr: 0.003  # at its peak
+"""
+RECIPES = {"translation": TRANSLATION, "language": LANGUAGE, "masked": MASKED, "bidirectional": BIDIRECTIONAL}
 
 
 def init(task: str) -> None:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from regard import __version__
+from regard.cli.compare import compare
 from regard.errors import UserError
 
 app = typer.Typer(
@@ -111,7 +112,9 @@ def demo(
 
 
 @app.command()
-def init(task: Annotated[str, typer.Argument(help="translation, language or masked.")] = "translation") -> None:
+def init(
+    task: Annotated[str, typer.Argument(help="translation, language, masked or bidirectional.")] = "translation",
+) -> None:
     """Print a commented recipe to start from.
 
     As in: regard init > recipe.yaml
@@ -150,6 +153,10 @@ def run(
     ] = False,
     vectors: Annotated[bool, typer.Option("--vectors", help="Encoders: a vector for each line.")] = False,
     near: Annotated[Path | None, typer.Option(help="Encoders: the nearest lines of this file, with cosines.")] = None,
+    examples: Annotated[Path | None, typer.Option(help="Language models: answer as in it: input, tab, answer.")] = None,
+    labels: Annotated[str | None, typer.Option(help="Language models: choose, as in good,bad, or: examples.")] = None,
+    template: Annotated[str | None, typer.Option(help="Their layout, as in Review: {input}\\nMood: {answer}")] = None,
+    uncalibrated: Annotated[bool, typer.Option("--uncalibrated", help="Labels just as likely as said.")] = False,
     batch_size: BatchSize = None,
     tag: Tag = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write here; after a kill, go on.")] = None,
@@ -173,11 +180,13 @@ def run(
 
         reading = Reading.of(model)
     drawn = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    if (examples or template) and not sample and set(drawn.values()) == {None}:
+        beam = beam or 1  # answers are the likeliest words
     asked = {"beam": beam, "num_best": num_best, "sample": sample, "max_tokens": max_tokens, **drawn}
     stops = tuple(text.replace("\\n", "\n") for text in stop or ())
     wanted = Wanted(
         num_best=num_best, as_json=as_json, reading=reading, score=score, prompt=prompt, stop=stops, vectors=vectors,
-        near=near,
+        near=near, examples=examples, labels=labels, template=template, uncalibrated=uncalibrated,
     )  # fmt: skip
     how = {"batch_size": batch_size, "engine": engine, "shortlist": shortlist, "threads": threads}
     ready = _model(model, asked, tag=tag, **how)
@@ -190,6 +199,7 @@ def evaluate(
     source: Annotated[Path | None, typer.Option(help="Sentences to translate.")] = None,
     target: Annotated[Path | None, typer.Option(help="Their references.")] = None,
     text: Annotated[Path | None, typer.Option(help="A text: its perplexity; of encoders, words guessed.")] = None,
+    data: Annotated[str | None, typer.Option(help="Readers: labelled examples, a file or glue/RTE/dev.")] = None,
     beam: BeamSize = None,
     batch_size: BatchSize = None,
     tag: Tag = None,
@@ -218,7 +228,9 @@ def evaluate(
     threads: Threads = None,
 ) -> None:
     """Score a model on held-out text, or given targets by a model."""
+    from regard.cli.answer import evaluate_examples
     from regard.cli.evaluate import align_files, evaluate_files, evaluate_text, pronounce_files, score_files
+    from regard.tasks.answerer import Answerer
     from regard.tasks.filler import Filler
     from regard.tasks.teller import Teller
     from regard.tasks.translator import Translator
@@ -237,8 +249,11 @@ def evaluate(
     if isinstance(translator, Teller | Filler) and text and source is None and target is None and not chosen:
         evaluate_text(translator, text, as_json)
         return
-    if not isinstance(translator, Translator) or source is None or target is None:
-        raise UserError("give a translator --source and --target, or any other model --text alone")
+    if isinstance(translator, Answerer) and data and not chosen and not (source or target or text):
+        evaluate_examples(translator, data, output, as_json)
+        return
+    if not isinstance(translator, Translator) or data or source is None or target is None:
+        raise UserError("give a translator --source and --target, a reader --data, or any other model --text")
     if alignment:
         align_files(translator, model, [source, target, alignment], output, choose_head, as_json)
     elif pronunciations:
@@ -369,6 +384,7 @@ def options(
 
 def main() -> None:
     """The program: user mistakes give one or two sentences and exit code 2, never a traceback."""
+    app.command()(compare)  # with its options in its own file, as this one is long; here, to be the last in the help
     try:
         app()
     except UserError as error:
@@ -377,9 +393,8 @@ def main() -> None:
         print(f"regard: {error}", file=sys.stderr)
         sys.exit(2)
     except ModuleNotFoundError as error:
-        extra = {"torch": "train", "sacrebleu": "train"} | dict.fromkeys(
-            ("starlette", "uvicorn", "prometheus_client"), "serve"
-        )
+        extra = dict.fromkeys(("torch", "sacrebleu", "scipy"), "train")
+        extra |= dict.fromkeys(("starlette", "uvicorn", "prometheus_client"), "serve")
         if error.name not in extra:
             raise
         print(f"regard: {error.name} is not installed; pip install 'regard[{extra[error.name]}]'", file=sys.stderr)

@@ -9,12 +9,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from regard.cli.lines import Tick, input_chunks, run_lines, warn
+from regard.data.config import LabelTask, PairsConfig
+from regard.data.text import pairs
 from regard.decode.config import Beam, Hypothesis
 from regard.errors import UserError
 from regard.metrics.alignment import pharaoh
+from regard.tasks.prompt import Prompter
 from regard.tasks.ready import Ready
 from regard.tasks.teller import Stream, Teller
 from regard.tasks.translator import Translator
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from regard.tasks.filler import Filler
 
 BLANK = "[MASK]"
+PROMPTED = ("examples", "labels", "template")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +42,15 @@ class Wanted:
     stop: tuple[str, ...] = ()
     vectors: bool = False
     near: Path | None = None
+    examples: Path | None = None
+    labels: str | None = None
+    template: str | None = None
+    uncalibrated: bool = False
+
+    @property
+    def prompted(self) -> bool:
+        """Whether each line is put into a prompt."""
+        return any(vars(self)[name] is not None for name in PROMPTED)
 
 
 def run_model(model: Ready, inputs: Sequence[Path], output: Path | None, wanted: Wanted) -> None:
@@ -48,13 +61,19 @@ def run_model(model: Ready, inputs: Sequence[Path], output: Path | None, wanted:
     if odd:
         raise UserError(f"--{odd[0].replace('reading', 'alignment')} is not for {kind}, and this is one")
     if isinstance(model, Teller) and wanted.prompt is not None:
-        if inputs or output or wanted.as_json or wanted.score:
-            raise UserError("--prompt goes on with one text, here; for files, --output, --json and --score drop it")
+        if inputs or output or wanted.as_json or wanted.score or wanted.prompted:
+            others = "--output, --json, --score, --examples, --labels and --template"
+            raise UserError(f"--prompt goes on with one text, here; for files, {others} drop it")
         _tell_aloud(model, wanted.prompt, wanted.stop)
         return
-    if not wanted.score and model.loaded.task != "masked":
+    if not wanted.score and wanted.labels is None and isinstance(model, Translator | Teller):
         print(f"engine: {model.engine.about}", file=sys.stderr, flush=True)
     job = repr((model.name, model.search, model.shortlist, getattr(model, "tag", None), wanted))
+    if wanted.uncalibrated and wanted.labels is None:
+        raise UserError("--uncalibrated is about --labels; give some, or drop it")
+    if isinstance(model, Teller) and wanted.prompted:
+        prompter = _prompter(model, wanted)
+        make, job = partial(_told if wanted.labels is None else _chosen, prompter=prompter), job + repr(prompter.shots)
     run_lines(inputs, output, job, partial(make, model, wanted))
 
 
@@ -77,8 +96,10 @@ def _as_json(texts: Sequence[str], told: Sequence[Any]) -> list[str]:
     return [json.dumps({"input": text, "outputs": outputs}, ensure_ascii=False) for text, outputs in pairs]
 
 
-def _told(model: Teller, wanted: Wanted, texts: Sequence[str], done: int, tick: Tick) -> list[str]:
-    """What follows each line, as a line; or how likely it is: log-probability, tokens, perplexity."""
+def _told(
+    model: Teller, wanted: Wanted, texts: Sequence[str], done: int, tick: Tick, prompter: Prompter | None = None
+) -> list[str]:
+    """What follows each line, or answers it, as a line; or how likely it is: log-probability, tokens, perplexity."""
     if wanted.score:
         scored = model.score(texts)
         if wanted.as_json:
@@ -87,16 +108,47 @@ def _told(model: Teller, wanted: Wanted, texts: Sequence[str], done: int, tick: 
         return [f"{p:.4f}\t{n}\t{math.exp(min(-p / max(n, 1), 700)):.4f}" for p, n in scored]
     if wanted.num_best > 1 and not wanted.as_json:
         raise UserError("--nbest gives several outputs a line; add --json to tell them apart")
-    filled = [text for text in texts if text.strip()]  # blank in, blank out
-    found = iter(model.tell(filled, stop=wanted.stop, tick=tick) if filled else [])
-    told = [[_hypothesis(model, h, wanted) for h in next(found)] if text.strip() else [] for text in texts]
+    prompts, stop = (texts, wanted.stop) if prompter is None else (prompter.prompts(texts, done + 1), prompter.stop)
+    say = partial(model.text, stop=stop) if prompter is None else prompter.said
+    filled = [prompt for prompt in prompts if prompt.strip()]  # blank in, blank out
+    found = iter(model.tell(filled, stop=stop, tick=tick) if filled else [])
+    told = [[_hypothesis(h, say(h)) for h in next(found)] if prompt.strip() else [] for prompt in prompts]
     if wanted.as_json:
         return _as_json(texts, told)
     return [" ".join(outputs[0]["text"].split("\n")) if outputs else "" for outputs in told]
 
 
-def _hypothesis(model: Teller, said: Hypothesis, wanted: Wanted) -> dict[str, Any]:
-    return {"text": model.text(said, wanted.stop), "log_prob": said.log_prob, "score": said.score}
+def _hypothesis(said: Hypothesis, text: str) -> dict[str, Any]:
+    return {"text": text, "log_prob": said.log_prob, "score": said.score}
+
+
+def _prompter(model: Teller, wanted: Wanted) -> Prompter:
+    """What puts the examples before each line."""
+    odd = [name for name in ("score", "stop") if getattr(wanted, name) and (name == "score" or wanted.labels)]
+    if odd:
+        raise UserError(f"--{odd[0]} does not go with {'--labels' if wanted.labels else '--examples'}; use one of them")
+    found = pairs(PairsConfig(pairs=str(wanted.examples))) if wanted.examples else ()
+    shots = [(pair.source, pair.target) for pair in found]
+    labels = None if wanted.labels is None else [label.strip() for label in wanted.labels.split(",")]
+    if labels == ["examples"]:
+        if not shots:
+            raise UserError("--labels examples are the answers in a file; give it by --examples")
+        labels = list(dict.fromkeys(answer for _, answer in shots))
+    template = None if wanted.template is None else wanted.template.replace("\\n", "\n")
+    prompter = Prompter(model, shots, template, labels, warn=warn)
+    prompter.stop += wanted.stop
+    return prompter
+
+
+def _chosen(
+    model: Teller, wanted: Wanted, texts: Sequence[str], done: int, tick: Tick, prompter: Prompter
+) -> list[str]:
+    """The likeliest labels of each line, with their probabilities."""
+    found = prompter.choose(texts, calibrated=not wanted.uncalibrated, first=done + 1, tick=tick)
+    if wanted.as_json:
+        return _as_json(texts, [[choice._asdict() for choice in choices] for choices in found])
+    best = [choices[: wanted.num_best] for choices in found]
+    return ["\t".join(f"{choice.label}\t{choice.probability:.4f}" for choice in choices) for choices in best]
 
 
 def _tell_aloud(model: Teller, prompt: str, stop: Sequence[str]) -> None:
@@ -123,6 +175,7 @@ def _filled(model: Filler, wanted: Wanted, texts: Sequence[str], done: int, tick
         return _neighbours(model, wanted, texts)
     if wanted.vectors:
         return [json.dumps([round(x, 7) for x in row]) for row in model.vectors(texts, tick).tolist()]
+    model.check_guesses()
     if not any(BLANK in text for text in texts):
         warn(f"nothing to fill: blanks are written {BLANK}, as in: The {BLANK} barks. Or use --vectors")
     found = model.fill(texts, wanted.num_best, tick)
@@ -146,6 +199,14 @@ def _neighbours(model: Filler, wanted: Wanted, texts: Sequence[str]) -> list[str
     if wanted.as_json:
         return _as_json(texts, [[{"text": text, "cosine": cosine} for text, cosine in each] for each in found])
     return ["\t".join(f"{text}\t{cosine:.3f}" for text, cosine in each) for each in found]
+
+
+def _answered(model: Ready, wanted: Wanted, texts: Sequence[str], done: int, tick: Tick) -> list[str]:
+    from regard.cli.answer import answered
+    from regard.tasks.answerer import Answerer
+
+    assert isinstance(model, Answerer)
+    return answered(model, wanted, texts, done, tick)
 
 
 def _outputs(
@@ -173,6 +234,8 @@ def _outputs(
 RUNS: dict[str, tuple[Callable[..., list[str]], set[str], str]] = {
     # What a model makes of lines, what it can be asked, and what it is.
     "translation": (_translated, {"reading"}, "translators"),
-    "language": (_told, {"score", "prompt", "stop"}, "language models"),
+    "language": (_told, {"score", "prompt", "stop", *PROMPTED, "uncalibrated"}, "language models"),
     "masked": (_filled, {"vectors", "near"}, "encoders"),
+    "bidirectional": (_filled, {"vectors", "near"}, "encoders"),
 }
+RUNS |= {task: (_answered, set(), "readers") for task in get_args(LabelTask)}

@@ -15,7 +15,7 @@ from regard.data.text import Pair, count_lines, lines, pairs
 from regard.errors import UserError
 from regard.progress import Progress
 from regard.tasks.prepare import WHILE
-from regard.train.config import AnyRecipe, Recipe, parse_recipe, read_recipe
+from regard.train.config import BUDGETS, AnyRecipe, Recipe, parse_recipe, read_recipe
 
 LOOKED_AT = 20_000  # pairs, evenly over all
 HELD_OUT, HELD_TOKENS = 1_000, 20_000  # pairs to validate on at most, and their target tokens
@@ -121,8 +121,11 @@ class Asked:
     def recipe(self) -> tuple[AnyRecipe, list[str]]:
         """The recipe, and what was decided in it and why."""
         if self.path is not None:
-            budget = [] if self.minutes is None else [f"train.minutes={self.minutes}", "train.steps=null"]
-            return read_recipe(self.path, [*self.settings, *budget]), []
+            if self.minutes is None:
+                return read_recipe(self.path, self.settings), []
+            plain = read_recipe(self.path, self.settings)
+            others = [f"train.{name}=null" for name in BUDGETS if name != "minutes" and hasattr(plain.train, name)]
+            return read_recipe(self.path, [*self.settings, f"train.minutes={self.minutes}", *others]), []
         if self.text is not None:
             chosen, told = text_starter(self.text, self.minutes)
         else:

@@ -6,10 +6,10 @@ import ctypes
 import fcntl
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -17,27 +17,14 @@ from regard import recipe as recipes
 from regard.cli.card import card, training_curve
 from regard.cli.processes import AS_FOUND, Cores, keep_step, say, settle
 from regard.cli.starter import Asked
-from regard.data.tokenizer import ForeignTokenizer, Tokenizers
-from regard.engine.engine import engine_of
+from regard.cli.tasks import Told, save_words, task_for, trainer_for
 from regard.errors import UserError
-from regard.exchange.folders import load_any, words_of
 from regard.files import write
-from regard.models.build import build
-from regard.models.config import RecurrentTextConfig
-from regard.models.seq2seq import Seq2seq
 from regard.progress import duration
-from regard.tasks import texts
-from regard.tasks.folder import save_model, save_tokenizers
-from regard.tasks.language import LanguageModelling
-from regard.tasks.masked import Blanks, MaskedModelling
-from regard.tasks.prepare import Left, exchanged, held_out, store_for, tokenizers_for
-from regard.tasks.translation import Translation
-from regard.train.config import AnyRecipe, MaskedRecipe, Recipe, TextRecipe, read_recipe
+from regard.train.config import AnyRecipe, ReadRecipe, read_recipe
 from regard.train.distributed import ALONE, LostRankError, World
-from regard.train.loop import InterruptedTrainingError, Trainer
+from regard.train.loop import InterruptedTrainingError
 
-AnyTask = Translation | LanguageModelling | MaskedModelling
-Told = Callable[[dict[str, float], int], None]  # what is told of metrics, at which step
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 
 
@@ -64,11 +51,11 @@ def launch(
     if cores.threads is not None:
         torch.set_num_threads(cores.threads)
     keep_memory()
+    if isinstance(recipe, ReadRecipe) and start is not None:
+        recipe, start = replace(recipe, model=replace(recipe.model, base=str(start))), None
     with _alone(out):
         _same_recipe(out, recipe, goes_on)
-        given = start or getattr(recipe.data, "words", None)
-        if given and not any(out.glob("tokenizer*.json")):  # a model trained further keeps its words
-            save_tokenizers(out, _words(recipe, Path(given)))
+        save_words(recipe, out, start)
         try:
             train(recipe, out, cores, start, tensorboard, world)
         except InterruptedTrainingError as stopped:
@@ -89,17 +76,8 @@ def train(
 ) -> None:
     """From the recipe, and the weights of another model if given, to a finished folder; takes up what is there."""
     report = _tensorboard(out) if tensorboard else None
-    task: AnyTask
-    if not isinstance(recipe, Recipe):
-        task = text_task_for(recipe, out)
-        say(f"training on {len(task.ids):,} tokens, {task.rows} texts of {task.context} at once")
-    else:
-        task, left = task_for(recipe, out)
-        if recipe.data.valid and exchanged(recipe.data):
-            say("validation pairs: source and target seem to have changed places; the score would mislead, so look")
-        padding = " and ".join(f"{share:.1%}" for share in task.padding(recipe.train.seed))
-        out_of = f"{left}; " if left else ""
-        say(f"training on {len(task.store):,} pairs; {out_of}padding: {padding} of the batches")
+    task, told = task_for(recipe, out)
+    say(told)
     trainer = trainer_for(recipe, out, task, start, report)
     with ExitStack() as others:
         plan = settle(trainer, out, cores, start, world, others)
@@ -118,68 +96,6 @@ def train(
     say(f"done: best {task.primary[0]} {state.best:.2f} at step {state.best_step}; the model is in {out}")
 
 
-def task_for(recipe: Recipe, out: Path) -> tuple[Translation, Left | None]:
-    """What is trained on, and what was left out of it if that was decided now."""
-    tokenizers = tokenizers_for(recipe.data, out)
-    store, left = store_for(recipe.data, tokenizers, out)
-    task = Translation(
-        tokenizers,
-        store,
-        held_out(recipe.data, tokenizers, out),
-        batch_tokens=recipe.train.batch_tokens,
-        search=recipe.search,
-        smoothing=recipe.train.label_smoothing,
-        metric=recipe.train.metric,
-    )
-    return task, left
-
-
-def text_task_for(recipe: TextRecipe | MaskedRecipe, out: Path) -> LanguageModelling | MaskedModelling:
-    """The text to train on, and what is held out of it."""
-    data, batch_tokens = recipe.data, recipe.train.batch_tokens
-    tokenizer = texts.tokenizer_for(data, out)
-    ids, held = texts.ids_for(data, tokenizer, out), texts.held_out(data, tokenizer)
-    if isinstance(recipe, MaskedRecipe):
-        share, whole_words, pairs = recipe.data.masked, recipe.data.whole_words, recipe.model.next_sentence
-        blanks = Blanks(tokenizer, context=data.context, share=share, whole_words=whole_words, pairs=pairs)
-        return MaskedModelling(blanks, ids, held, batch_tokens=batch_tokens)
-    return LanguageModelling(
-        tokenizer,
-        ids,
-        held,
-        context=data.context,
-        batch_tokens=batch_tokens,
-        apart=data.apart,
-        carry=isinstance(recipe.model, RecurrentTextConfig),
-        sampled=recipe.train.sampled,
-    )
-
-
-def trainer_for(
-    recipe: AnyRecipe,
-    out: Path,
-    task: AnyTask,
-    start: Path | None = None,
-    report: Told | None = None,
-    world: World = ALONE,
-) -> Trainer:
-    """A new model, or one with the weights of another, and what trains it."""
-    model = build(recipe.model.sized(*task.sizes), recipe.train.seed)
-    longest = recipe.data.max_length if isinstance(recipe, Recipe) else recipe.data.context
-    if start is not None:
-        _take_weights(start, model)
-    return Trainer(
-        task,
-        model,
-        recipe.train,
-        out,
-        engine=lambda model: engine_of(model, torch.get_num_threads()),
-        keep_best=lambda model, metrics: save_model(out, model, recipe.task, recipe.search, longest, metrics),
-        report=report,
-        world=world,
-    )
-
-
 def follow(out: Path, start: Path | None, world: World) -> None:
     """As a companion of the process that leads: the same model, a share of every batch, not a word."""
     keep_memory()
@@ -188,7 +104,7 @@ def follow(out: Path, start: Path | None, world: World) -> None:
         if not (out / "recipe.yaml").exists():
             raise UserError(f"{out} is empty on this machine; --out must be a folder that all machines share")
         recipe = read_recipe(out / "recipe.yaml")
-        task = task_for(recipe, out)[0] if isinstance(recipe, Recipe) else text_task_for(recipe, out)
+        task, _ = task_for(recipe, out)
         keep_step(trainer_for(recipe, out, task, start, world=world), out, world)
     except (InterruptedTrainingError, LostRankError):
         sys.exit(1)  # the leading one has said why
@@ -216,23 +132,6 @@ def keep_memory() -> None:
         library = ctypes.CDLL(None)
         library.mallopt(M_MMAP_THRESHOLD, 1 << 30)
         library.mallopt(M_TRIM_THRESHOLD, (1 << 31) - 1)
-
-
-def _words(recipe: AnyRecipe, folder: Path) -> Tokenizers:
-    found = words_of(folder)
-    if isinstance(recipe, Recipe) and isinstance(found.target, ForeignTokenizer):
-        raise UserError(
-            f"{folder}: a translator that another tool made runs here, but is not trained further; drop --from"
-        )
-    return found
-
-
-def _take_weights(start: Path, model: Seq2seq[Any]) -> None:
-    given = load_any(start).model
-    ours, theirs = ({name: p.shape for name, p in m.named_parameters()} for m in (model, given))
-    if wrong := sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)):
-        raise UserError(f"{start} has another shape ({', '.join(wrong[:4])}); use the model section of its recipe.yaml")
-    model.load_state_dict(dict(given.named_parameters()), strict=False)
 
 
 def _same_recipe(out: Path, recipe: AnyRecipe, goes_on: bool) -> None:

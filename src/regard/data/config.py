@@ -8,6 +8,7 @@ from typing import Literal
 from regard.errors import UserError
 
 TokenizerKind = Literal["bpe", "unigram", "characters", "words"]
+LabelTask = Literal["classification", "regression", "choice", "tagging", "spans"]
 NUM_CONTROLS = 4  # padding, start, end, unknown
 NUM_BYTES = 256
 PAIR_ENDINGS = (".tsv", ".jsonl", ".tsv.gz", ".jsonl.gz")
@@ -143,3 +144,47 @@ class MaskedDataConfig(TextDataConfig):
             raise UserError("apart is for language models; an encoder sees all of its context, so drop it")
         if self.context < 5:
             raise UserError(f"context {self.context} has room for marks only; use 5 or more, say 128")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExamplesConfig:
+    """Where labelled examples come from."""
+
+    file: str | None = None
+    """.tsv and .jsonl, of tagging .conll, .txt and .jsonl (all plain or .gz), of spans .json as SQuAD has it."""
+    corpus: str | None = None
+    """A corpus kept below REGARD_DATA: glue/SST-2/train, squad/train and so on."""
+
+    def __post_init__(self) -> None:
+        if (self.file is None) == (self.corpus is None):
+            raise UserError(f"examples from file {self.file} and corpus {self.corpus}; give one of the two")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledDataConfig:
+    """What a reader of labelled texts learns from and is checked on."""
+
+    train: tuple[ExamplesConfig, ...]
+    valid: tuple[ExamplesConfig, ...] = ()
+    hold_out: float = 0.0
+    """Share of the training examples to validate on instead, all of the same texts (of spans: document) together."""
+    limit: int | None = None
+    """Training examples at most, drawn at random, the same in every run."""
+    tokenizer: TokenizerConfig = TokenizerConfig()
+    """Used when no model is begun with."""
+    new_words: tuple[str, ...] = ()
+    """Words that become tokens of their own."""
+    max_length: int = 128
+    """Tokens of an example at most; longer ones are cut, documents of spans are read in overlapping windows."""
+
+    def __post_init__(self) -> None:
+        if not self.train:
+            raise UserError("train names no examples; give a file")
+        if not 0 <= self.hold_out <= 0.5 or (self.hold_out and self.valid):
+            raise UserError(f"hold_out {self.hold_out:g}; give a share up to 0.5, or valid, not both")
+        if self.limit is not None and self.limit < 1:
+            raise UserError(f"limit {self.limit} leaves no example; use 1 or more, or drop it")
+        if bad := [word for word in self.new_words if not word or any(c.isspace() for c in word)]:
+            raise UserError(f"new_words: {bad[0]!r} is empty or holds a space; give single words")
+        if self.max_length < 5:
+            raise UserError(f"max_length {self.max_length} has room for marks only; use 5 or more, say 128")

@@ -6,11 +6,12 @@ ids shifted up. So text that spells a control token stays text.
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, groupby
+from itertools import chain, groupby, zip_longest
 from pathlib import Path
 from typing import Any, get_args
 
@@ -28,6 +29,7 @@ MASK = "[MASK]"  # stands for a word that was taken out; kept among the tags, an
 ENDS = ("</s>", "[SEP]", "<|endoftext|>")  # what others call the end of a text
 SHOWN_UNKNOWN = "⁇"
 LARGEST = 64 << 20  # bytes of a file that is read
+Placed = tuple[list[int], list[tuple[int, int]]]  # ids of a text, and from where to where in it each comes
 CODE = re.compile(">>.*?<<")  # how Marian's models are told a language, before a text
 
 
@@ -36,6 +38,9 @@ class Tokenizer:
 
     end = END
     """The id that ends a text."""
+    new_words: tuple[str, ...] = ()
+    """Words that became tokens of their own after the tokenizer was trained; theirs are the last ids."""
+    _new: re.Pattern[str] | None = None
 
     def __init__(self, library: Library, kind: TokenizerKind, tags: Sequence[str] = ()) -> None:
         if len(set(tags)) != len(tags):
@@ -87,14 +92,76 @@ class Tokenizer:
     def content(self) -> dict[str, Any]:
         """What `save` writes."""
         library = json.loads(self._library.to_str())
-        kind = {"kind": self.kind, "tags": list(self.tags)}
+        kind: dict[str, Any] = {"kind": self.kind, "tags": list(self.tags)}
+        kind |= {"new_words": list(self.new_words)} if self.new_words else {}
         return {"format": "regard-tokenizer", "version": 1, **kind, "tokenizer": library}
+
+    def extended(self, words: Sequence[str]) -> Tokenizer:
+        """The same, with words more: where one stands after a space, it is one token."""
+        odd = [word for word in words if not word.strip() or any(c.isspace() for c in word) or words.count(word) > 1]
+        if odd or set(words) & set(self.new_words):
+            raise UserError(f"new words {', '.join(map(repr, odd or words))}: each is given once, and holds no space")
+        if not words:
+            return self
+        more = copy.copy(self)
+        more.new_words, more.vocabulary = (*self.new_words, *words), self.vocabulary + len(words)
+        more._bytes = [*self._bytes, *((word if self.kind == "words" else f" {word}").encode() for word in words)]
+        known = "|".join(re.escape(word) for word in sorted(more.new_words, key=len, reverse=True))
+        more._new = re.compile(rf"({'^ ?| ' if self._drops_space else ' '})({known})(?!\w)")
+        return more
+
+    @property
+    def _drops_space(self) -> bool:
+        """Whether a text says the same with a space before it."""
+        return self.kind == "words"
 
     def encode(self, texts: Sequence[str], *, spaced: bool = True) -> list[list[int]]:
         """Ids of each text, without start and end; not `spaced`, texts are as they are, parts of a running one."""
-        ready = [prepared(text, self.kind) if spaced else valid_unicode(text) for text in texts]
-        found = self._library.encode_batch_fast(ready, add_special_tokens=False)
-        return [[UNKNOWN if i < self._num_missing else i + self._shift for i in one.ids] for one in found]
+        if self._new is None:
+            return [ids for ids, _ in self._encode(self._ready(texts, spaced), places=False)]
+        return [ids for ids, _ in self._encode_new(self._ready(texts, spaced))]
+
+    def places(self, texts: Sequence[str]) -> list[Placed]:
+        """Ids of each text, and from where to where in it each comes, in characters."""
+        ready = self._ready(texts, True)
+        found = self._encode(ready, places=True) if self._new is None else self._encode_new(ready)
+        told = []
+        for text, given, (ids, spans) in zip(texts, ready, found, strict=True):
+            before = len(given) - len(text)  # a space in front
+            moved = [(max(0, a - before), max(0, b - before)) for a, b in spans]
+            told.append((ids, [(a + len(text[a:b]) - len(text[a:b].lstrip()), b) for a, b in moved]))
+        return told
+
+    def _ready(self, texts: Sequence[str], spaced: bool) -> list[str]:
+        return [prepared(text, self.kind) if spaced else valid_unicode(text) for text in texts]
+
+    def _encode(self, ready: Sequence[str], *, places: bool) -> list[Placed]:
+        """Ids by the library alone, with their places if they are wanted, which takes longer."""
+        run = self._library.encode_batch if places else self._library.encode_batch_fast
+        found = run(ready, add_special_tokens=False)
+        ids = ([UNKNOWN if i < self._num_missing else i + self._shift for i in one.ids] for one in found)
+        return [(row, one.offsets if places else []) for row, one in zip(ids, found, strict=True)]
+
+    def _encode_new(self, ready: Sequence[str]) -> list[Placed]:
+        """New words by their own ids, what stands between them by the library."""
+        assert self._new is not None
+        first = self.vocabulary - len(self.new_words)
+        words = [list(self._new.finditer(text)) for text in ready]
+        starts = [[0, *(word.end() for word in found)] for found in words]
+        ends = [[*(word.start() for word in found), len(text)] for found, text in zip(words, ready, strict=True)]
+        cut = [text[a:b] for text, *at in zip(ready, starts, ends, strict=True) for a, b in zip(*at, strict=True)]
+        between, told = iter(self._encode(cut, places=True)), []
+        for found, at in zip(words, starts, strict=True):
+            ids, spans = list[int](), list[tuple[int, int]]()
+            for start, word in zip_longest(at, found):
+                row, inside = next(between)
+                ids += row
+                spans += [(start + a, start + b) for a, b in inside]
+                if word is not None:
+                    ids.append(first + self.new_words.index(word[2]))
+                    spans.append(word.span())
+            told.append((ids, spans))
+        return told
 
     def decode(self, ids: Sequence[int], *, spaced: bool = True) -> str:
         """The text again; control ids are dropped, and the unknown is shown as ⁇."""
@@ -189,16 +256,27 @@ class ForeignTokenizer(Tokenizer):
                 self._bytes[i] = spell(symbol)
         self._strips = spell is not _visible
 
-    def encode(self, texts: Sequence[str], *, spaced: bool = True) -> list[list[int]]:
-        heads = [CODE.match(text) for text in texts]
+    @property
+    def _drops_space(self) -> bool:
+        return self._strips
+
+    def _ready(self, texts: Sequence[str], spaced: bool) -> list[str]:
+        return [valid_unicode(text) for text in texts]
+
+    def _encode(self, ready: Sequence[str], *, places: bool) -> list[Placed]:
+        heads = [CODE.match(text) for text in ready]
         codes = [head[0] if head and head[0] in self._codes else "" for head in heads]
-        rest = [valid_unicode(text.removeprefix(code)) for text, code in zip(texts, codes, strict=True)]
-        if self._words is None:
-            ids = [one.ids for one in self._library.encode_batch_fast(rest, add_special_tokens=False)]
-        else:
-            found = self._library.encode_batch(rest, add_special_tokens=False)  # the fast one tells no pieces
-            ids = [[self._words.get(piece, self._unknown) for piece in one.tokens] for one in found]
-        return [[self._codes[code], *row] if code else row for code, row in zip(codes, ids, strict=True)]
+        rest = [text.removeprefix(code) for text, code in zip(ready, codes, strict=True)]
+        slow = places or self._words is not None  # the fast one tells no pieces
+        found = (self._library.encode_batch if slow else self._library.encode_batch_fast)(
+            rest, add_special_tokens=False
+        )
+        told = []
+        for code, one in zip(codes, found, strict=True):
+            ids = one.ids if self._words is None else [self._words.get(p, self._unknown) for p in one.tokens]
+            spans = [(a + len(code), b + len(code)) for a, b in one.offsets] if places else []
+            told.append(([self._codes[code], *ids], [(0, len(code)), *spans]) if code else (ids, spans))
+        return told
 
     def decode(self, ids: Sequence[int], *, spaced: bool = True) -> str:
         self._check(ids)
@@ -246,7 +324,9 @@ def _parsed(content: dict[str, Any]) -> Tokenizer:
         controls = {int(i): str(name) for i, name in content["controls"].items()}
         before, after = ([int(i) for i in part] for part in content["frame"])
         vocabulary, words = int(content["vocabulary"]), content.get("words")
-        return ForeignTokenizer(content["tokenizer"], controls, vocabulary, (before, after), words)
+        new = content.get("new_words", [])
+        foreign = ForeignTokenizer(content["tokenizer"], controls, vocabulary - len(new), (before, after), words)
+        return foreign.extended(new)
     kind, tags = content["kind"], content["tags"]
     if kind not in get_args(TokenizerKind) or not isinstance(tags, list) or not all(isinstance(t, str) for t in tags):
         raise ValueError(f"kind {kind!r} and tags {tags!r}")
@@ -259,7 +339,7 @@ def _parsed(content: dict[str, Any]) -> Tokenizer:
         raise ValueError("symbols or ids are missing")
     if kind in MISSING and vocab[MISSING[kind]] != 0:
         raise ValueError("the unknown is not the first symbol")
-    tokenizer = Tokenizer(library, kind, tags)
+    tokenizer = Tokenizer(library, kind, tags).extended(content.get("new_words", []))
     tokenizer.encode(["a trial \U0010fffd"])
     return tokenizer
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 from regard.data.tokenizer import Tokenizers
@@ -9,8 +10,19 @@ from regard.errors import UserError
 from regard.tasks.folder import CONFIG, FORMAT, Loaded, load_folder, load_tokenizers, read_json
 
 
+def placed(path: Path) -> Path:
+    """The folder itself, or, where there is none, the one that an installed package of that name carries."""
+    package = str(path).replace("-", "_")
+    spec = find_spec(package) if package.isidentifier() and not path.exists() else None
+    for root in map(Path, (spec.submodule_search_locations or ()) if spec else ()):
+        for config in sorted((*root.glob(CONFIG), *root.glob(f"*/{CONFIG}"))):
+            return config.parent
+    return path
+
+
 def load_any(path: Path) -> Loaded:
-    """By what it is: a file by its ending, a folder by its config.json."""
+    """By what it is: a file by its ending, a folder by its config.json, a package by the folder that it carries."""
+    path = placed(path)
     if not path.is_file() and read_json(path).get("format") == FORMAT:
         return load_folder(path)
     from regard.exchange.foreign import load_foreign  # here, so that folders of ours cost no torch

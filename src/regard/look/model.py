@@ -51,10 +51,14 @@ class TextModel(Teller):
 
 def ready(loaded: Loaded, **options: Any) -> Any:
     """The model, to be called."""
-    if loaded.task == "masked":
+    if loaded.task in ("masked", "bidirectional"):
         from regard.look.blank import BlankModel
 
         return BlankModel(loaded, **options)
+    if loaded.task not in ("translation", "language"):
+        from regard.look.reader import ReaderModel
+
+        return ReaderModel(loaded, **options)
     return {"translation": Model, "language": TextModel}[loaded.task](loaded, **options)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import UserError
-from regard.metrics.text import check, sacrebleu_metric
+from regard.metrics.text import check, edits, sacrebleu_metric
 from regard.rng import Key
 
 Texts = Sequence[str]
@@ -42,7 +42,7 @@ def paired_bootstrap(
         raise UserError(f"no paired bootstrap for {metric!r}; use one of {', '.join(RESAMPLED)}")
     if samples < 1:
         raise UserError(f"{samples} samples show nothing; use 1000")
-    counts, score = _statistics(metric, (first, second), references)
+    counts, score = statistics(metric, (first, second), references)
     real = [score(system.sum(0)) for system in counts]
     drawn = np.empty((samples, 2))
     for i in range(samples):
@@ -55,14 +55,24 @@ def paired_bootstrap(
     return Comparison(real[0], real[1], real[1] - real[0], low, high, (wider + 1) / (samples + 1))
 
 
-def _statistics(
+def statistics(
     metric: str, systems: Sequence[Texts], references: Texts
 ) -> tuple[list[NDArray[np.int64]], Callable[[NDArray[np.int64]], float]]:
     """Each system's counts (sentences, statistics), and the score of such counts summed over sentences.
 
     sacreBLEU has no public way to them; its private names are used here and nowhere else.
     """
+    if metric in SHARES:
+        parts = [[SHARES[metric](*pair) for pair in zip(system, references, strict=True)] for system in systems]
+        return [np.array(each, dtype=np.int64) for each in parts], lambda summed: float(summed[0] / max(summed[1], 1))
     scorer = sacrebleu_metric(metric)
     scorer._ref_cache = scorer._cache_references([references])
     counts = [np.array(scorer._extract_corpus_statistics(system, None), dtype=np.int64) for system in systems]
     return counts, lambda summed: scorer._compute_score_from_stats(summed.tolist()).score
+
+
+# What is counted in a sentence, and of how many.
+SHARES: dict[str, Callable[[str, str], tuple[int, int]]] = {
+    "exact_match": lambda output, reference: (int(output == reference), 1),
+    "word_error_rate": lambda output, reference: (edits(output.split(), reference.split()), len(reference.split())),
+}

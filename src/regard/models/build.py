@@ -8,14 +8,18 @@ from typing import Any
 from regard.models.bert import Bert
 from regard.models.config import (
     BertConfig,
+    ElmoConfig,
     GptConfig,
     ModelConfig,
+    ReaderConfig,
     RecurrentConfig,
     RecurrentTextConfig,
     TransformerConfig,
 )
+from regard.models.elmo import Elmo
 from regard.models.gpt import Gpt
 from regard.models.lstm import RecurrentText
+from regard.models.reader import Reader
 from regard.models.recurrent import Recurrent
 from regard.models.transformer import Transformer
 from regard.nn.initial import initialise
@@ -35,4 +39,6 @@ MODELS: dict[type[ModelConfig], Callable[..., Any]] = {
     GptConfig: Gpt,
     BertConfig: Bert,
     RecurrentTextConfig: RecurrentText,
+    ElmoConfig: Elmo,
+    ReaderConfig: Reader,
 }

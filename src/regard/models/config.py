@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal, Self
 
 from regard.attention.config import AttentionConfig, PositionConfig
+from regard.data.config import LabelTask
 from regard.errors import UserError
 from regard.nn.config import DERIVED, RecurrentLayersConfig, StackConfig, check_rates
 
@@ -193,6 +193,11 @@ class LayeredTextConfig(TextConfig, StackConfig):
         if self.num_layers < 1:
             raise UserError(f"num_layers {self.num_layers}; use 1 or more")
 
+    @property
+    def out_width(self) -> int:
+        """Of the vectors that it makes."""
+        return self.width
+
 
 @dataclass(frozen=True, kw_only=True)
 class GptConfig(LayeredTextConfig):
@@ -251,80 +256,89 @@ class RecurrentTextConfig(TextConfig):
         )
 
 
-def transformer_tiny() -> TransformerConfig:
-    """4+4 layers of width 128: a model for small data and two cores."""
-    config = TransformerConfig(width=128, hidden=256, num_heads=4, placement="pre", dropout=0.3)
-    return replace(config, encoder_layers=4, decoder_layers=4)
+@dataclass(frozen=True, kw_only=True)
+class ElmoConfig(TextConfig):
+    """Two recurrent language models, one for each direction [Peters+ 2018]."""
+
+    kind: Literal["elmo"] = "elmo"
+    embedding: int = 256
+    width: int = 256
+    """Of each direction's states."""
+    cell: Literal["rnn", "lstm", "gru"] = "lstm"
+    num_layers: int = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if min(self.embedding, self.num_layers) < 1:
+            raise UserError(f"embedding {self.embedding}, num_layers {self.num_layers}; each must be at least 1")
+        _ = self.layer  # its rules hold for these fields too
+
+    @property
+    def layer(self) -> RecurrentLayersConfig:
+        return RecurrentLayersConfig(cell=self.cell, input_width=self.width, width=self.width)
+
+    @property
+    def out_width(self) -> int:
+        """Of the vectors that it makes, both directions together."""
+        return 2 * self.width
+
+    @property
+    def pooling(self) -> Literal["mean"]:
+        """How the vectors of its tokens make one of a text."""
+        return "mean"
 
 
-def transformer_base() -> TransformerConfig:
-    """The paper's base model: 6+6 layers of width 512 [Vaswani+ 2017, table 3]."""
-    return TransformerConfig(dropout=0.1)
+Trunk = BertConfig | GptConfig | RecurrentTextConfig | ElmoConfig
 
 
-def transformer_big() -> TransformerConfig:
-    """The paper's big model: width 1024, 16 heads [Vaswani+ 2017, table 3]."""
-    return TransformerConfig(width=1024, hidden=4096, num_heads=16, dropout=0.3)
+@dataclass(frozen=True, kw_only=True)
+class ReaderConfig:
+    """A model of text, trained before or not, with a head that answers a question about what it read."""
+
+    kind: Literal["reader"] = "reader"
+    base: str | None = None
+    """A model to begin with, its shape, words and weights: a folder, or an installed package that carries one."""
+    fresh: bool = False
+    """Whether shape and words alone are taken from there."""
+    trunk: Trunk = BertConfig(
+        width=192, hidden=768, num_heads=4, placement="pre", activation="gelu", dropout=0.1,
+        position=PositionConfig(kind="rotary", layout="halves"),
+    )  # fmt: skip
+    """What reads, where nothing is begun with."""
+    pooling: Literal["first", "mean"] = "first"
+    """What an encoder's answer is told from: the vector of its first token, or the mean of all."""
+    symmetric: bool = False
+    """Whether pairs are read in both orders, and what was read is added [Radford+ 2018, section 3.3]."""
+    dropout: float = 0.1
+    """Of what the head is told."""
+    question: LabelTask = field(default="classification", metadata=DERIVED)
+    labels: tuple[str, ...] = field(default=(), metadata=DERIVED)
+    """Answers to choose from, and tags."""
+    pairs: bool = field(default=False, metadata=DERIVED)
+    """Whether it reads two texts at once."""
+    center: float = field(default=0.0, metadata=DERIVED)
+    """Of numbers that are told: their mean in training, and their deviation from it."""
+    spread: float = field(default=1.0, metadata=DERIVED)
+
+    def __post_init__(self) -> None:
+        check_rates(dropout=self.dropout)
+        if self.fresh and self.base is None:
+            raise UserError("fresh is about the model to begin with; give base, or drop it")
+
+    @property
+    def start(self) -> int:
+        return self.trunk.start
+
+    @property
+    def end(self) -> int:
+        return self.trunk.end
+
+    @property
+    def outputs(self) -> int:
+        """Numbers told of each text, or of each token."""
+        return {"regression": 1, "choice": 1, "spans": 2}.get(self.question, len(self.labels))
 
 
-def recurrent_bahdanau() -> RecurrentConfig:
-    """Additive attention from the previous state, a GRU pair as encoder [Bahdanau+ 2015]."""
-    return RecurrentConfig(cell="gru", dropout=0.2)
-
-
-def recurrent_luong() -> RecurrentConfig:
-    """Bilinear attention from the current state, two LSTM layers [Luong+ 2015]."""
-    attention = RecurrentAttention(score="bilinear", query="current")
-    return replace(recurrent_plain(), encoder_layers=2, decoder_layers=2, attention=attention)
-
-
-def recurrent_plain() -> RecurrentConfig:
-    """No attention: the final state of the source is all that the decoder gets [Sutskever+ 2014]."""
-    return RecurrentConfig(bidirectional=False, bridge="copy", attention=None, dropout=0.2)
-
-
-def gpt1() -> GptConfig:
-    """12 layers of width 768, norms after the residuals [Radford+ 2018, section 4.1]."""
-    position = PositionConfig(kind="learned", max_length=512)
-    shape = GptConfig(width=768, hidden=3072, num_heads=12, num_layers=12, position=position, activation="gelu_tanh")
-    return replace(shape, dropout=0.1, attention_dropout=0.1)
-
-
-def gpt2() -> GptConfig:
-    """The small one: norms before the sub-layers, 1,024 tokens of context [Radford+ 2019, section 2.3]."""
-    return replace(gpt1(), placement="pre", position=PositionConfig(kind="learned", max_length=1024))
-
-
-def llama() -> GptConfig:
-    """Rotary positions, RMS norms, gated feed-forward, shared key/value heads [Touvron+ 2023], of a small size."""
-    shape = GptConfig(width=288, hidden=768, num_heads=6, num_kv_heads=3, num_layers=6, norm="rms", placement="pre")
-    return replace(shape, activation="swiglu", bias=False, position=PositionConfig(kind="rotary", layout="halves"))
-
-
-def bert() -> BertConfig:
-    """The base model [Devlin+ 2019, section 3]."""
-    shape = BertConfig(width=768, hidden=3072, num_heads=12, num_layers=12, activation="gelu", norm_eps=1e-12)
-    return replace(shape, position=PositionConfig(kind="learned", max_length=512), dropout=0.1, attention_dropout=0.1)
-
-
-def lstm() -> RecurrentTextConfig:
-    """Two layers with dropout between, the medium one of [Zaremba+ 2014, section 4.1]."""
-    return RecurrentTextConfig(embedding=650, width=650, num_layers=2, dropout=0.5)
-
-
-ModelConfig = TransformerConfig | RecurrentConfig | GptConfig | BertConfig | RecurrentTextConfig
-TEXT_PRESETS: dict[str, Callable[[], TextConfig]] = {
-    "gpt1": gpt1,
-    "gpt2": gpt2,
-    "llama": llama,
-    "bert": bert,
-    "lstm": lstm,
-}
-PRESETS: dict[str, Callable[[], Seq2seqConfig]] = {
-    "transformer_tiny": transformer_tiny,
-    "transformer_base": transformer_base,
-    "transformer_big": transformer_big,
-    "recurrent_bahdanau": recurrent_bahdanau,
-    "recurrent_luong": recurrent_luong,
-    "recurrent_plain": recurrent_plain,
-}
+ModelConfig = (
+    TransformerConfig | RecurrentConfig | GptConfig | BertConfig | RecurrentTextConfig | ElmoConfig | ReaderConfig
+)

@@ -33,7 +33,7 @@ class Filler(Ready):
     def read(self, text: str) -> list[int]:
         """As the model reads a text; of one that is too long, the beginning."""
         mask, ids = [self.model.mask], list[int]()
-        for number, part in enumerate(text.split(BLANK)):
+        for number, part in enumerate([text] if mask == [None] else text.split(BLANK)):
             spaced = number == 0 or part[:1].isspace()
             found = self.tokenizer.encode([part.strip()], spaced=spaced)[0] if part.strip() else []
             ids += [*(mask if number else []), *found]
@@ -64,7 +64,7 @@ class Filler(Ready):
     @torch.no_grad()
     def vectors(self, texts: Sequence[str], tick: Callable[[int], None] | None = None) -> Tensor:
         """Of length 1 (N, C): the mean of a text's tokens in the last layer [Reimers+ 2019], or the first of them."""
-        found, done = torch.zeros(len(texts), self.model.config.width), 0
+        found, done = torch.zeros(len(texts), self.model.config.out_width), 0
         for members, batch in self.batches([self.read(text) for text in texts]):
             x = self.model(batch)
             counts = torch.ones_like(batch.lengths) if self.model.config.pooling == "first" else batch.lengths
@@ -88,6 +88,8 @@ class Filler(Ready):
         trace, ids = Trace(), self.read(text)
         self.model(Padded.of([ids]), None, Site(trace=trace))
         maps = {path: weights[0] for path, weights in trace.maps().items()}
+        if not maps:
+            raise UserError("this model has no attention to look at; train one with attention")
         return Explanation(ids, [], torch.zeros(0), [], maps)
 
     def check_guesses(self) -> None:

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError, safe_open
 
+from regard.data.config import LabelTask
 from regard.data.tokenizer import Tokenizer, Tokenizers
 from regard.decode.config import Beam, Greedy, Sample, Search
 from regard.engine.prepare import NATIVE, Array, Prepared, UnfitError, prepare, read_prepared
@@ -20,8 +21,10 @@ from regard.errors import UserError
 from regard.files import write
 from regard.models.config import (
     BertConfig,
+    ElmoConfig,
     GptConfig,
     ModelConfig,
+    ReaderConfig,
     RecurrentConfig,
     RecurrentTextConfig,
     TransformerConfig,
@@ -34,7 +37,9 @@ TASKS: dict[str, tuple[Any, type[Search]]] = {  # the models of each, and how th
     "translation": (TransformerConfig | RecurrentConfig, Beam),
     "language": (GptConfig | RecurrentTextConfig, Sample),
     "masked": (BertConfig, Greedy),
+    "bidirectional": (ElmoConfig, Greedy),
 }
+TASKS |= dict.fromkeys(get_args(LabelTask), (ReaderConfig, Greedy))
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +88,9 @@ def save_model(folder: Path, model: Any, task: str, search: Search, max_length: 
     """Weights and settings; each file is replaced in one instant."""
     from safetensors.torch import save
 
-    write(folder / MODEL, save({name: p.detach().contiguous() for name, p in model.named_parameters()}))
+    from regard.nn.lora import merged_parameters
+
+    write(folder / MODEL, save({name: p.contiguous() for name, p in merged_parameters(model)}))
     save_settings(folder, model.config, task, search, max_length, metrics)
 
 
@@ -190,7 +197,7 @@ def shapes_of(config: ModelConfig, num_stored: int, path: Path) -> dict[str, tup
 
     from regard.models.build import MODELS
 
-    layers = sum(value for name, value in vars(config).items() if name.endswith("layers"))
+    layers = sum(value for name, value in vars(getattr(config, "trunk", config)).items() if name.endswith("layers"))
     if layers > num_stored:
         raise UserError(f"{path}: {layers:,} layers, and weights of {num_stored:,} names; they do not belong together")
     with device("meta"):

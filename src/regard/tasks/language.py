@@ -49,6 +49,8 @@ class Window:
 class TextTask:
     """What tasks over one long row of ids share, in which an end mark follows every document."""
 
+    counts = "tokens"
+
     def __init__(self, ids: Ids, held: Text | None, context: int, batch_tokens: int) -> None:
         self.ids, self.held, self.context, self.rows = ids, held, context, max(1, batch_tokens // context)
 

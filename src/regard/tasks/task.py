@@ -37,6 +37,9 @@ class Shape(NamedTuple):
 class Task(Protocol):
     """Batches, what a model loses on one, and how good a model is."""
 
+    counts: str
+    """What weights count: tokens, or examples."""
+
     @property
     def primary(self) -> tuple[str, Direction]:
         """The metric that "best" means, and which way is better."""

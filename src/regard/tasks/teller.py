@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard.decode.config import Hypothesis
+from regard.decode.config import Hypothesis, Search
 from regard.errors import UserError
 from regard.models.config import GptConfig
 from regard.tasks.ready import Ready, as_given, ids_of
@@ -16,22 +16,26 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from regard.engine.explain import Explanation
+    from regard.tasks.prompt import Choice
 
+Examples = Sequence[tuple[str, str]]
 HALF_CHARACTER = "\ufffd"
 
 
 class Teller(Ready):
     """Prompts in, hypotheses out, which hold what follows the prompt."""
 
+    @property
+    def room(self) -> int | None:
+        """Tokens of a prompt at most; None of recurrent models, which read on and on."""
+        if not isinstance(self.loaded.config, GptConfig):
+            return None
+        longest = self.loaded.config.position.max_length
+        return self.max_length if longest is None else max(1, longest - min(self.search.max_length, longest // 2))
+
     def prompts(self, texts: Sequence[str]) -> list[list[int]]:
         """As the model reads them; of one that is longer than what it learned from, or leaves no room, the end."""
-        found = [self.tokenizer.prompt(ids, self.start) for ids in self._ids(texts)]
-        if not isinstance(self.loaded.config, GptConfig):  # recurrent: it reads on and on
-            return found
-        longest, room = self.loaded.config.position.max_length, self.max_length
-        if longest is not None:
-            room = max(1, longest - min(self.search.max_length, longest // 2))
-        return [ids[-room:] for ids in found]
+        return [self.tokenizer.prompt(ids, self.start)[-(self.room or 0) :] for ids in self._ids(texts)]
 
     def tell(
         self,
@@ -40,6 +44,7 @@ class Teller(Ready):
         stop: Sequence[str] = (),
         tick: Callable[[int], None] | None = None,
         heard: Callable[[str], None] | None = None,
+        search: Search | None = None,
     ) -> list[list[Hypothesis]]:
         """For each prompt what follows it, best first; `heard` is told what follows a single one while it grows."""
         if not all(stop):
@@ -52,7 +57,27 @@ class Teller(Ready):
             return any(text in self.spell(ids[-reach:]) for text in stop)
 
         listens = listen if stop or heard else None
-        return self.engine.decode(self.prompts(texts), self.search, tick=tick, heard=listens)
+        return self.engine.decode(self.prompts(texts), search or self.search, tick=tick, heard=listens)
+
+    def answer(self, texts: Sequence[str], *, examples: Examples = (), template: str | None = None) -> list[str]:
+        """What it says to each text, up to the line's end, after examples of (input, answer)."""
+        from regard.tasks.prompt import Prompter
+
+        return Prompter(self, examples, template).answer(texts)
+
+    def choose(
+        self,
+        texts: Sequence[str],
+        labels: Sequence[str],
+        *,
+        examples: Examples = (),
+        template: str | None = None,
+        calibrated: bool = True,
+    ) -> list[list[Choice]]:
+        """For each text the labels, likeliest first, each with its probability as the answer to it."""
+        from regard.tasks.prompt import Prompter
+
+        return Prompter(self, examples, template, labels).choose(texts, calibrated=calibrated)
 
     def text(self, hypothesis: Hypothesis, stop: Sequence[str] = ()) -> str:
         """What follows the prompt, up to a string that stops it."""

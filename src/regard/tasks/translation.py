@@ -49,6 +49,8 @@ class Held:
 class Translation:
     """A Task over stored pairs, whose sources already carry tag and end mark."""
 
+    counts = "tokens"
+
     def __init__(
         self,
         tokenizers: Tokenizers,

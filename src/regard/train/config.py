@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import cos, pi
 from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
 
 from regard import recipe as recipes
 from regard.attention.config import PositionConfig
-from regard.data.config import DataConfig, MaskedDataConfig, TextDataConfig
+from regard.data.config import DataConfig, LabelledDataConfig, LabelTask, MaskedDataConfig, TextDataConfig
 from regard.decode.config import Beam, Greedy, Sample
 from regard.errors import UserError
 from regard.models.config import (
     BertConfig,
+    ElmoConfig,
     GptConfig,
+    ReaderConfig,
     RecurrentConfig,
     RecurrentTextConfig,
     TransformerConfig,
-    transformer_tiny,
 )
-from regard.nn.config import check_rates
+from regard.models.presets import transformer_tiny
+from regard.nn.config import DERIVED, check_rates
 
 # From the update (counted from 1), the updates of warm-up, and all updates, to a share of the peak.
 SCHEDULES: dict[str, Callable[[float, float, float], float]] = {
@@ -30,6 +32,9 @@ SCHEDULES: dict[str, Callable[[float, float, float], float]] = {
     "linear": lambda step, warmup, steps: (steps + 1 - step) / max(1.0, steps + 1 - warmup),
     "cosine": lambda step, warmup, steps: (1 + cos(pi * (step - warmup) / max(1.0, steps + 1 - warmup))) / 2,
 }
+
+
+BUDGETS = ("steps", "passes", "minutes")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,9 +80,11 @@ class TrainConfig:
             raise UserError(
                 f"average {self.average:g} of {self.checkpoints} checkpoints; give 2 to all, or a decay below 1"
             )
-        if (self.steps is None) == (self.minutes is None):
-            raise UserError(f"steps {self.steps} and minutes {self.minutes}; give one of the two")
-        for name in ("steps", "minutes", "batch_tokens", "accumulate", "lr", "evaluations", "checkpoints"):
+        budget = {name: getattr(self, name) for name in BUDGETS if hasattr(self, name)}
+        if len([value for value in budget.values() if value is not None]) != 1:
+            given = ", ".join(f"{name} {value}" for name, value in budget.items() if value is not None)
+            raise UserError(f"{given or 'no end is given'}; give one of {', '.join(budget)}")
+        for name in (*budget, "batch_tokens", "accumulate", "lr", "evaluations", "checkpoints"):
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise UserError(f"{name} {value} must be above 0")
@@ -93,7 +100,21 @@ class TrainConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextTrainConfig(TrainConfig):
+class TuneConfig(TrainConfig):
+    """The same for models that may begin with others' weights, and keep most of them."""
+
+    lora: int = 0
+    """Rank of what is added to the matrices of layers that else stay as they are; 0 moves all. Added for good when the
+    model is kept."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.lora < 0:
+            raise UserError(f"lora {self.lora} is no rank; use 0 to move all weights, or say 8")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextTrainConfig(TuneConfig):
     """The same for models of text alone, which are judged by their loss."""
 
     label_smoothing: float = 0.0
@@ -112,6 +133,36 @@ class LanguageTrainConfig(TextTrainConfig):
         super().__post_init__()
         if self.sampled < 0:
             raise UserError(f"sampled {self.sampled} is no number of words; use 0 for all, or say 4096")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadTrainConfig(TuneConfig):
+    """The same for readers, which mostly begin with a model that has learned much already."""
+
+    batch_tokens: int = 1024
+    optimizer: Literal["muon", "adam"] = field(default="adam", metadata=DERIVED)
+    average: float = field(default=0.0, metadata=DERIVED)
+    lr: float = 1e-4
+    warmup: float = 0.1
+    weight_decay: float = 0.01
+    label_smoothing: float = 0.0
+    evaluations: int = 5
+    checkpoints: int = 5
+    metric: str = "default"
+    passes: float | None = None
+    """Times that the examples are gone through, instead of steps or minutes."""
+    frozen: int = 0
+    """Lowest layers, with the word tables, that stay as they are."""
+    auxiliary: float = 0.0
+    """Share of the language model's own loss that is added, of decoders [Radford+ 2018, eq. 5]; they used 0.5."""
+    betas: ClassVar[tuple[float, float]] = (0.9, 0.999)  # [Devlin+ 2019, appendix A.2]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.auxiliary < 0:
+            raise UserError(f"auxiliary {self.auxiliary:g} would reward what is not said; use 0 or more")
+        if self.frozen < 0:
+            raise UserError(f"frozen {self.frozen} is no number of layers; use 0 or more")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,6 +222,24 @@ class MaskedRecipe(BaseRecipe):
 
 
 @dataclass(frozen=True, kw_only=True)
+class BothWaysRecipe(BaseRecipe):
+    """A language model that reads both ways."""
+
+    task: Literal["bidirectional"] = "bidirectional"
+    data: TextDataConfig
+    model: ElmoConfig = ElmoConfig()
+    train: TextTrainConfig
+    search: Greedy = Greedy()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.data.apart:
+            raise UserError("data.apart is a mask of attention; a recurrent model reads on, so drop it")
+        if self.data.context < 3:
+            raise UserError(f"data.context {self.data.context} has room for marks only; use 3 or more, say 64")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Recipe(BaseRecipe):
     """A translator."""
 
@@ -189,7 +258,19 @@ class Recipe(BaseRecipe):
             raise UserError("model.tied: all needs one vocabulary; drop data.target_tokenizer, or set tied: output")
 
 
-AnyRecipe = Recipe | TextRecipe | MaskedRecipe
+@dataclass(frozen=True, kw_only=True)
+class ReadRecipe(BaseRecipe):
+    """A reader: it answers by a label, a number, a choice, tags, or words of a document."""
+
+    task: LabelTask
+    data: LabelledDataConfig
+    model: ReaderConfig = ReaderConfig()
+    train: ReadTrainConfig
+    search: ClassVar[Greedy] = Greedy()  # nothing is searched for
+
+
+RunningRecipe = TextRecipe | MaskedRecipe | BothWaysRecipe  # of running text
+AnyRecipe = Recipe | RunningRecipe | ReadRecipe
 
 
 def read_recipe(path: Path, overrides: Sequence[str] = ()) -> AnyRecipe:

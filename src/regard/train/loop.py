@@ -105,7 +105,7 @@ class Trainer:
                         bar.line(told)
                 if bar:
                     best = "" if self.state.best is None else f"best {self.task.primary[0]} {self.state.best:.2f}"
-                    speed = f"{done.tokens / spent:,.0f} tokens/s"
+                    speed = f"{done.tokens / spent:,.0f} {self.task.counts}/s"
                     bar.update(step, loss=f"loss {done.loss:.3f}", speed=speed, best=best)
                 if step in save_at or done.stop:
                     self.weights.save(self.checkpoints, self.state, max(2, int(self.config.average)), self.world)

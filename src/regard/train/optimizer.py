@@ -23,9 +23,9 @@ class Optimizer(torch.optim.AdamW):
     words, vectors and recurrent weights by AdamW [Loshchilov+ 2019]."""
 
     def __init__(self, model: nn.Module, config: TrainConfig) -> None:
-        linear = [m.weight for m in model.modules() if isinstance(m, nn.Linear)] if config.optimizer == "muon" else []
-        chosen = {id(matrix) for matrix in linear}
-        rest = [p for p in model.parameters() if id(p) not in chosen]
+        moving: list[Tensor] = [p for p in model.parameters() if p.requires_grad]
+        matrices = {id(m.weight) for m in model.modules() if isinstance(m, nn.Linear) and config.optimizer == "muon"}
+        linear, rest = [p for p in moving if id(p) in matrices], [p for p in moving if id(p) not in matrices]
         super().__init__(rest, lr=config.lr, betas=config.betas, weight_decay=config.weight_decay, eps=1e-9, fused=True)
         self.matrices = [[m for m in linear if m.shape == shape] for shape in dict.fromkeys(m.shape for m in linear)]
         self.momenta = [torch.zeros_like(torch.stack([m.detach() for m in alike])) for alike in self.matrices]

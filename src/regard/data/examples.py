@@ -1,0 +1,300 @@
+"""Labelled examples, from files of one's own and from known corpora; what is wrong is named by file and line."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+from zlib import crc32
+
+from regard.data.config import ExamplesConfig, LabelledDataConfig, LabelTask
+from regard.data.text import LONGEST, kept, lines
+from regard.errors import UserError
+from regard.rng import Key
+
+LARGEST = 256 << 20  # bytes of a .json, which is read whole
+TEXTS = (  # names of columns, two texts before one
+    ("first", "second"),
+    ("sentence1", "sentence2"),
+    ("question1", "question2"),
+    ("question", "sentence"),
+    ("premise", "hypothesis"),
+    ("#1 string", "#2 string"),
+    ("text",),
+    ("sentence",),
+)
+LABELS = "label", "score", "gold_label", "is_duplicate", "quality"  # the last three of MNLI, QQP, MRPC
+COLA = ["source", "label", "star", "sentence"]  # what its files name nowhere
+RAGGED = ("glue/QQP/", "glue/MNLI/")  # the official files have lines that break off; these are skipped
+BROKEN = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
+READ_AS = {
+    "classification": '{"text": "a fine film", "label": "good"}, or "first" and "second" in the place of "text"',
+    "regression": '{"first": "a cat sits", "second": "a cat sat", "label": 4.2}, or "text" alone',
+    "choice": '{"text": "He was cold.", "choices": ["He lit a fire.", "He swam."], "label": 0}',
+    "tagging": '{"words": ["Ada", "slept"], "tags": ["B-PER", "O"]}',
+    "spans": '{"data": [{"paragraphs": [{"context": ..., "qas": [{"question": ..., "answers": [...]}]}]}]}',
+}
+ENDINGS: dict[LabelTask, tuple[str, ...]] = {
+    "classification": (".tsv", ".jsonl", ".tsv.gz", ".jsonl.gz"),
+    "regression": (".tsv", ".jsonl", ".tsv.gz", ".jsonl.gz"),
+    "choice": (".jsonl", ".jsonl.gz"),
+    "tagging": (".conll", ".txt", ".jsonl", ".conll.gz", ".txt.gz", ".jsonl.gz"),
+    "spans": (".json",),
+}
+_GLUE = ("CoLA", "MNLI", "MRPC", "QNLI", "QQP", "RTE", "SST-2", "STS-B")
+CORPORA = {f"glue/{name}/{split}": f"glue/{name}/{split}.tsv" for name in _GLUE for split in ("train", "dev")}
+CORPORA |= {f"glue/MNLI/{name}": f"glue/MNLI/{name}.tsv" for name in ("dev_matched", "dev_mismatched")}
+CORPORA |= {"glue/MNLI/dev": "glue/MNLI/dev_matched.tsv"}
+CORPORA |= {f"squad/{split}": "squad/dev-v1.1.json" for split in ("train", "test", "all")}
+
+
+class Example(NamedTuple):
+    """What is read, and the answer that is wanted.
+
+    Texts: a sentence or two; of choice the context and then the choices; of tagging the words of a sentence; of spans
+    document and question. Answer: a label; a float; the number of the choice, from 0; a tuple of tags; a tuple of
+    (place in the document, text). None in examples without labels. Line: from 1; of spans the number of the question.
+    """
+
+    texts: tuple[str, ...]
+    answer: Any
+    line: int
+
+
+def examples(config: ExamplesConfig, task: LabelTask, *, labelled: bool = True) -> Iterator[Example]:
+    """The examples that a recipe names, in order; without labels, answers are neither needed nor read.
+
+    squad/test is every sixth article of SQuAD v1.1's development part, squad/train the other forty.
+    """
+    path, example = _place(config, task), None
+    if task == "spans":
+        found = _questions(path, (config.corpus or "").removeprefix("squad/"), labelled)
+    elif path.name.removesuffix(".gz").endswith(".jsonl"):
+        found = _objects(path, task, labelled)
+    elif task == "tagging":
+        found = _sentences(path, labelled)
+    else:
+        corpus = config.corpus or ""
+        header = COLA if corpus.startswith("glue/CoLA/") else None
+        found = _table(path, task, labelled, header, ragged=corpus.startswith(RAGGED))
+    for example in found:
+        yield example
+    if example is None:
+        raise UserError(f"{path}: there is no example in it; give a file with at least one")
+
+
+def read_examples(configs: Sequence[ExamplesConfig], task: LabelTask, *, labelled: bool = True) -> list[Example]:
+    """All of them, one source after the other."""
+    return list(chain.from_iterable(examples(config, task, labelled=labelled) for config in configs))
+
+
+def split(config: LabelledDataConfig, task: LabelTask) -> tuple[list[Example], list[Example]]:
+    """The examples to learn from and those to validate on."""
+    train, valid = read_examples(config.train, task), read_examples(config.valid, task)
+    if config.hold_out:
+        held = [_is_held(example, task, config.hold_out) for example in train]
+        if len({*held}) < 2:
+            which = "all" if held[0] else "none"
+            raise UserError(f"hold_out {config.hold_out:g} of so few examples is {which}; change it, or give valid")
+        valid = [example for example, is_held in zip(train, held, strict=True) if is_held]
+        train = [example for example, is_held in zip(train, held, strict=True) if not is_held]
+    if config.limit is not None:
+        drawn = Key(0, ("limit",)).generator().permutation(len(train))[: config.limit]
+        train = [train[i] for i in sorted(drawn)]
+    return train, valid
+
+
+def _is_held(example: Example, task: LabelTask, share: float) -> bool:
+    text = example.texts[0] if task == "spans" else "\t".join(example.texts)
+    return crc32(text.encode()) < share * (1 << 32)
+
+
+def _place(config: ExamplesConfig, task: LabelTask) -> Path:
+    if config.file is not None:
+        if not config.file.endswith(ENDINGS[task]):
+            raise UserError(f"{config.file}: {task} is read from files that end in {', '.join(ENDINGS[task])}")
+        return Path(config.file)
+    name = config.corpus or ""
+    if name not in CORPORA:
+        near = difflib.get_close_matches(name, CORPORA, n=1, cutoff=0)
+        raise UserError(f"no labelled corpus is called {name!r}; did you mean {near[0]}? Known: {', '.join(CORPORA)}")
+    fit = "spans" if name.startswith("squad/") else "regression" if "/STS-B/" in name else "classification"
+    if task != fit:
+        raise UserError(f"{name} is a corpus for {fit}, not for {task}; change the task or the corpus")
+    try:
+        return kept(CORPORA[name])
+    except UserError as error:
+        whole = "SQuAD v1.1" if fit == "spans" else "GLUE, the benchmark of language understanding"
+        raise UserError(f"{error}. The file is part of {whole}, and is fetched by hand") from error
+
+
+def _table(path: Path, task: LabelTask, labelled: bool, header: list[str] | None, *, ragged: bool) -> Iterator[Example]:
+    """Columns between tabs, in which quotes are plain characters."""
+    columns: list[int] = []  # of the texts and, last, of the label
+    width = 0
+    for number, line in enumerate(lines(path, strict=True), 1):
+        cells = line.split("\t")
+        if not columns:
+            names, width = header or [cell.strip().lower() for cell in cells], len(header or cells)
+            titled = not {*names}.isdisjoint([*chain.from_iterable(TEXTS), *LABELS])
+            columns = _titled(names, path, labelled) if titled else _counted(width, path, labelled)
+            if titled and header is None:
+                continue
+        if ragged and len(cells) < width:
+            continue
+        if len(cells) != width:
+            raise UserError(
+                f"{path}, line {number}: columns: {len(cells)}, not {width} as before; mend the line, or put a space "
+                "in the place of a tab within a text"
+            )
+        texts = [cells[i].strip() for i in columns]
+        try:
+            answer = _answer(task, texts.pop()) if labelled else None
+        except ValueError as error:
+            raise UserError(f"{path}, line {number}: {error}; mend the label or leave the line out") from error
+        yield Example(tuple(texts), answer, number)
+
+
+def _titled(header: list[str], path: Path, labelled: bool) -> list[int]:
+    texts = next((names for names in TEXTS if {*names} <= {*header}), None)
+    label = next((name for name in LABELS if name in header), None)
+    if texts is None or (labelled and label is None):
+        raise UserError(
+            f"{path}, line 1: columns {', '.join(header):.200}; name them text and label, or first, second and label"
+        )
+    return [header.index(name) for name in (*texts, label) if name in texts or (labelled and name)]
+
+
+def _counted(width: int, path: Path, labelled: bool) -> list[int]:
+    if width - labelled not in (1, 2):
+        label = " and the label" if labelled else ""
+        raise UserError(
+            f"{path}, line 1: columns: {width}, and no line of names; write one text or two{label}, a tab between "
+            "them, or name the columns in the first line"
+        )
+    return list(range(width))
+
+
+def _answer(task: LabelTask, label: object) -> str | float:
+    """The answer of classification or regression, from text or from JSON; raises ValueError."""
+    if task == "classification":
+        if not isinstance(label, str | int) or label == "":
+            raise ValueError(f"the label {str(label)!r:.60} is empty or no name")
+        return str(label)
+    try:
+        number = math.nan if isinstance(label, bool) or not isinstance(label, str | float | int) else float(label)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"the label {str(label)!r:.60} is no finite number")
+    return number
+
+
+def _objects(path: Path, task: LabelTask, labelled: bool) -> Iterator[Example]:
+    for number, line in enumerate(lines(path, strict=True), 1):
+        try:
+            texts, answer = _object(json.loads(line), task, labelled)
+        except BROKEN as error:
+            raise UserError(
+                f"{path}, line {number}: no example ({type(error).__name__}: {error}); "
+                f"write an object such as {READ_AS[task]}"
+            ) from error
+        yield Example(texts, answer, number)
+
+
+def _object(value: dict[str, Any], task: LabelTask, labelled: bool) -> tuple[tuple[str, ...], Any]:
+    if task == "tagging":
+        words, tags = _strings(value["words"]), _strings(value["tags"]) if labelled else None
+        if not all(map(str.strip, (*words, *(tags or ())))) or not words:
+            raise ValueError("a word or tag is empty, or there is none")
+        if tags is not None and len(tags) != len(words):
+            raise ValueError(f"{len(words)} words and {len(tags)} tags")
+        return words, tags
+    if task == "choice":
+        context, *choices = (text.strip() for text in _strings([value["text"], *_strings(value["choices"])]))
+        if len(choices) < 2:
+            raise ValueError("fewer than two choices")
+        label = value["label"] if labelled else None
+        if labelled and (type(label) is not int or not 0 <= label < len(choices)):
+            raise ValueError(f"the label {str(label)!r:.60} is no number of a choice, which are counted from 0")
+        return (context, *choices), label
+    texts = _strings([value["text"]] if "text" in value else [value["first"], value["second"]])
+    label = value["label"] if labelled else None
+    answer = _answer(task, label.strip() if isinstance(label, str) else label) if labelled else None
+    return tuple(map(str.strip, texts)), answer
+
+
+def _strings(values: Any) -> tuple[str, ...]:
+    if not isinstance(values, list):
+        raise TypeError(f"{type(values).__name__} where a list of texts should be")
+    "".join(values).encode()  # raises for numbers and the like, and for half a surrogate pair
+    return tuple(values)
+
+
+def _sentences(path: Path, labelled: bool) -> Iterator[Example]:
+    """CoNLL's columns: a word first, its tag last, a blank line after each sentence."""
+    rows: list[list[str]] = []
+    start = width = size = 0
+    for number, line in enumerate(chain(lines(path, strict=True), [""]), 1):
+        cells = line.split()
+        if cells and cells[0] != "-DOCSTART-":
+            width, start, size = width or len(cells), start or number, size + len(line)
+            if len(cells) != width or len(cells) < 1 + labelled:
+                wanted = f"{width} as before" if len(cells) != width else "2 or more"
+                raise UserError(
+                    f"{path}, line {number}: columns: {len(cells)}, not {wanted}; write a word first and its tag last"
+                )
+            if size > LONGEST:
+                raise UserError(f"{path}, line {start}: a sentence without end; put a blank line after each sentence")
+            rows.append([cells[0], cells[-1]])
+        elif rows:
+            words, tags = zip(*rows, strict=True)
+            yield Example(words, tags if labelled else None, start)
+            rows, start, size = [], 0, 0
+
+
+def _questions(path: Path, part: str, labelled: bool) -> Iterator[Example]:
+    """SQuAD v1.1: questions on paragraphs, with answers that stand in them; an answer at a wrong place is left out."""
+    number = 0
+    try:
+        for i, article in enumerate(json.loads(_whole(path))["data"]):
+            for paragraph in article["paragraphs"]:
+                for asked in paragraph["qas"]:
+                    number += 1
+                    if part in ("train", "test") and (part == "test") != (i % 6 == 5):
+                        continue
+                    document, question = _strings([paragraph["context"], asked["question"]])
+                    answers = _standing(document, asked["answers"]) if labelled else None
+                    yield Example((document, question), answers, number)
+    except UserError:
+        raise
+    except BROKEN as error:
+        where = f"{path}, question {number}" if number else path
+        raise UserError(
+            f"{where}: not of SQuAD's layout ({type(error).__name__}: {error}); "
+            f"write {READ_AS['spans']}, each answer with its text and answer_start"
+        ) from error
+
+
+def _standing(document: str, answers: list[dict[str, Any]]) -> tuple[tuple[int, str], ...]:
+    given = [(answer["answer_start"], answer["text"]) for answer in answers]
+    standing = tuple((start, text) for start, text in given if text and start >= 0 and document.startswith(text, start))
+    if not standing:
+        raise ValueError("no answer stands at its answer_start in the context")
+    return standing
+
+
+def _whole(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+    except (OSError, ValueError) as error:  # ValueError: a name with a NUL in it
+        why = getattr(error, "strerror", None) or error
+        raise UserError(f"{path}: cannot be read ({why}); check the name and that it is a file you may read") from error
+    if len(data) > LARGEST:
+        raise UserError(f"{path}: larger than {LARGEST >> 20} MB, and read whole; split it into several files")
+    return data

@@ -1,0 +1,148 @@
+"""How sure the order of several systems is, each of a few seeds, on one test set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import isfinite, sqrt
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.metrics.significance import Texts, statistics
+from regard.rng import Key
+
+SAMPLES, SEED = 1000, 12345
+NORMAL = NormalDist().inv_cdf(0.975)
+Floats = NDArray[np.float64]
+Score = Callable[[NDArray[np.int64]], float]  # of the items with these numbers, some of them more than once
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value and its 95 % interval, where something tells it."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Gap(Estimate):
+    """One system's mean minus another's; the p-value is the chance of a gap like it between equal systems."""
+
+    p_value: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class System:
+    """The scores of one system."""
+
+    name: str
+    values: Sequence[float]
+    """Of each seed."""
+    drawn: Sequence[Floats] = ()
+    """Of each seed on the test sets that `resampled` draws; none where there are no items to draw from."""
+
+
+def text_score(metric: str, said: Texts, wanted: Texts) -> Score:
+    """By any of the metrics of texts."""
+    (counts,), score = statistics(metric, [said], wanted)
+    return lambda chosen: score(counts[chosen].sum(0))
+
+
+def label_score(metric: Callable[[list[Any], list[Any]], float], said: Sequence[Any], wanted: Sequence[Any]) -> Score:
+    """By a function of what was said and what was wanted."""
+    return lambda chosen: metric([said[i] for i in chosen], [wanted[i] for i in chosen])
+
+
+def resampled(score: Score, num_items: int, samples: int = SAMPLES) -> Floats:
+    """On test sets drawn from the given one with replacement [Koehn 2004], the same for whatever is scored."""
+    numbers = (Key(SEED, ("bootstrap", i)).generator().integers(num_items, size=num_items) for i in range(samples))
+    return np.array([score(chosen) for chosen in numbers])
+
+
+def estimate(system: System) -> Estimate:
+    """The mean over seeds. Its interval is of bootstrap over items and seeds; without items, Student's over seeds."""
+    mean = _mean(system)
+    if not isfinite(mean):
+        return Estimate(mean)
+    freedom = _freedom(system)
+    if len(system.drawn):
+        return Estimate(mean, *_middle(_means(system, freedom)))
+    if not freedom:
+        return Estimate(mean)
+    reach = _student(freedom) * sqrt(_spread(system))
+    return Estimate(mean, mean - reach, mean + reach)
+
+
+def gap(first: System, second: System) -> Gap:
+    """Of the means, items being drawn for both alike and seeds for each alone; without items, Welch's test over seeds.
+
+    The p-value of the bootstrap is two-sided, (wider + 1) / (samples + 1): wider is twice the number of samples whose
+    sign is the other one or none, and all of them at most. Equal systems get 1.
+    """
+    difference = _mean(first) - _mean(second)
+    if not isfinite(difference):
+        return Gap(difference)
+    freedom = _freedom(first, second)
+    if len(first.drawn) and len(second.drawn):
+        drawn = _means(first, freedom) - _means(second, freedom)
+        wider = min(len(drawn), 2 * int((drawn * np.sign(difference) <= 0).sum()))
+        return Gap(difference, *_middle(drawn), (wider + 1) / (len(drawn) + 1))
+    if min(len(first.values), len(second.values)) < 2:
+        return Gap(difference)
+    from scipy.special import stdtr  # type: ignore[import-untyped]
+
+    error = sqrt(_spread(first) + _spread(second))
+    reach = _student(freedom) * error
+    p_value = 2 * float(stdtr(freedom, -abs(difference) / error)) if error else float(difference == 0)
+    return Gap(difference, difference - reach, difference + reach, p_value)
+
+
+def _means(system: System, freedom: float) -> Floats:
+    """Over seeds drawn with replacement, on each drawn test set.
+
+    A few seeds drawn from themselves lie too close together: their variance is short of a factor n / (n - 1), and they
+    have no tails. So their distances from the mean are stretched as far as Student's interval is wider than the normal.
+    """
+    scores = np.array(system.drawn)  # (seeds, samples)
+    seeds, samples = scores.shape
+    middle: Floats = scores.mean(0)
+    if seeds == 1:
+        return middle
+    chosen = Key(SEED, ("seeds", system.name)).generator().integers(seeds, size=(samples, seeds))
+    means = scores[chosen, np.arange(samples)[:, None]].mean(1)
+    return middle + sqrt(seeds / (seeds - 1)) * _student(freedom) / NORMAL * (means - middle)
+
+
+def _mean(system: System) -> float:
+    return sum(system.values) / len(system.values)
+
+
+def _spread(system: System) -> float:
+    """The variance of the mean."""
+    return float(np.var(system.values, ddof=1)) / len(system.values) if len(system.values) > 1 else 0.0
+
+
+def _freedom(*systems: System) -> float:
+    """Degrees of freedom of a mean, or of a difference between means [Welch 1947]; 0 where no system has two seeds."""
+    several = [(_spread(system), len(system.values) - 1) for system in systems if len(system.values) > 1]
+    total = sum(spread for spread, _ in several)
+    if not total:
+        return float(sum(each for _, each in several))
+    return total**2 / sum(spread**2 / each for spread, each in several)
+
+
+def _student(freedom: float) -> float:
+    """Standard errors from the mean to the end of a 95 % interval."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, 0.975))
+
+
+def _middle(drawn: Floats) -> tuple[float, float]:
+    low, high = np.quantile(drawn, (0.025, 0.975)).tolist()
+    return low, high

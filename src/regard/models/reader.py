@@ -1,0 +1,129 @@
+"""Readers: a model of text with a head that answers, as BERT [Devlin+ 2019, section 4] and GPT [Radford+ 2018,
+section 3.2] are tuned to a task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.config import AttentionConfig
+from regard.attention.mask import Mask
+from regard.attention.multihead import MultiheadAttention
+from regard.attention.site import Site
+from regard.models.bert import Bert
+from regard.models.config import BertConfig, ElmoConfig, GptConfig, ReaderConfig, RecurrentTextConfig, Trunk
+from regard.models.elmo import Elmo, Mix
+from regard.models.gpt import Gpt
+from regard.models.lstm import RecurrentText
+from regard.nn.config import RecurrentLayersConfig
+from regard.nn.recurrent import RecurrentLayers
+from regard.shapes import Padded
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What was read: a vector of each token (B, T, C), and of each text (B, C')."""
+
+    x: Tensor
+    summary: Tensor
+
+
+class Reader(nn.Module):
+    """A trunk and a head: of texts, or, for tags and spans, of tokens."""
+
+    def __init__(self, config: ReaderConfig) -> None:
+        super().__init__()
+        self.config = config
+        make, self._see, width = TRUNKS[type(config.trunk)]
+        self.trunk = make(config.trunk)
+        self.upper = Upper(config) if isinstance(config.trunk, ElmoConfig) else None
+        told = width(config.trunk) if self.upper is None or self._of_tokens else self.upper.summary_width
+        self.head = nn.Linear(told, config.outputs)
+        self.start, self.end = config.trunk.start, config.trunk.end
+
+    @property
+    def _of_tokens(self) -> bool:
+        return self.config.question in ("tagging", "spans")
+
+    def see(self, texts: Padded, segments: Tensor, site: Site = Site()) -> Seen:
+        """Texts, of which segments (B, T) are 1 in second parts and 0 elsewhere."""
+        return self._see(self, texts, segments, site)
+
+    def answer(self, seen: Seen, groups: Tensor | None = None, site: Site = Site()) -> Tensor:
+        """Of texts (N, outputs), or of tokens (B, T, outputs); texts of a group (B,) are read as one, if symmetric."""
+        x = seen.x if self._of_tokens else seen.summary
+        if self.config.symmetric and groups is not None:
+            x = x.new_zeros(int(groups[-1]) + 1, x.shape[1]).index_add(0, groups, x)
+        return self.head((site / "head").dropout(x, self.config.dropout))
+
+    def forward(self, texts: Padded, segments: Tensor, site: Site = Site()) -> Tensor:
+        return self.answer(self.see(texts, segments, site), None, site)
+
+
+class Upper(nn.Module):
+    """What GLUE's baseline has above ELMo [Wang+ 2019, section 4]: a BiLSTM; attention from each part of a text to the
+    other, or, of one text alone, to itself; a second BiLSTM; and the largest of each number over the tokens."""
+
+    def __init__(self, config: ReaderConfig) -> None:
+        super().__init__()
+        assert isinstance(config.trunk, ElmoConfig)
+        width, self.pairs, self.dropout = config.trunk.out_width, config.pairs, config.dropout
+        self.mix = Mix(config.trunk.num_layers + 1)
+        recurrent = partial(RecurrentLayersConfig, width=width // 2, bidirectional=True)
+        self.lower = RecurrentLayers(recurrent(input_width=width))
+        self.attention = MultiheadAttention(AttentionConfig(width=width, num_heads=1, score="scaled_dot"))
+        self.higher = RecurrentLayers(recurrent(input_width=2 * width))
+        self.summary_width = (4 if self.pairs else 1) * width
+
+    def forward(self, layers: list[Tensor], texts: Padded, segments: Tensor, site: Site) -> Seen:
+        x = (site / "mix").dropout(self.mix(layers), self.dropout)
+        x = self.lower(x, lengths=texts.lengths).x
+        mask = Mask.padding(texts.lengths)
+        if self.pairs:
+            mask = mask & Mask.segments(segments, 1 - segments)
+        looked = self.attention(x, self.attention.memorise(x), mask=mask, site=site / "attention")
+        x = self.higher((site / "looked").dropout(torch.cat((x, looked), -1), self.dropout), lengths=texts.lengths).x
+        real = torch.arange(x.shape[1], device=x.device)[None] < texts.lengths[:, None]
+        if not self.pairs:
+            return Seen(x, _largest(x, real))
+        u, v = (_largest(x, real & (segments == part)) for part in (0, 1))
+        return Seen(x, torch.cat((u, v, (u - v).abs(), u * v), -1))
+
+
+def _largest(x: Tensor, where: Tensor) -> Tensor:
+    """Of each number of x (B, T, C), over the tokens where (B, T) says so; 0 where it nowhere does."""
+    return x.masked_fill(~where[..., None], -torch.inf).amax(1).nan_to_num(neginf=0.0)
+
+
+def _elmo(reader: Reader, texts: Padded, segments: Tensor, site: Site) -> Seen:
+    assert reader.upper is not None
+    return reader.upper(reader.trunk.layers(texts, site), texts, segments, site / "upper")
+
+
+def _encoder(reader: Reader, texts: Padded, segments: Tensor, site: Site) -> Seen:
+    trunk = reader.trunk
+    x = trunk(texts, segments if trunk.config.segments > 1 else None, site)
+    if reader.config.pooling == "first":
+        return Seen(x, trunk.pooled(x))
+    real = torch.arange(x.shape[1], device=x.device)[None] < texts.lengths[:, None]
+    return Seen(x, (x * real[..., None]).sum(1) / texts.lengths[:, None])
+
+
+def _decoder(reader: Reader, texts: Padded, segments: Tensor, site: Site) -> Seen:
+    """What is told of a text stands at its last token; padding comes after it, and is not seen."""
+    x, _ = reader.trunk.advance(texts.tokens, reader.trunk.nothing_yet(len(texts)), site)
+    return Seen(x, x[torch.arange(len(x), device=x.device), texts.lengths - 1])
+
+
+# How a trunk is made, what it sees, and how wide that is.
+TRUNKS: dict[type[Trunk], tuple[Callable[..., Any], Callable[..., Seen], Callable[[Any], int]]] = {
+    BertConfig: (Bert, _encoder, lambda config: config.width),
+    GptConfig: (Gpt, _decoder, lambda config: config.width),
+    ElmoConfig: (Elmo, _elmo, lambda config: config.out_width),
+    RecurrentTextConfig: (RecurrentText, _decoder, lambda config: config.embedding),
+}

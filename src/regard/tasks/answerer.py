@@ -1,0 +1,71 @@
+"""A reader, ready to answer: labels with their probabilities, numbers, choices, tags, words of a document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+from regard.attention.site import Site, Trace
+from regard.data.examples import Example
+from regard.engine.explain import Explanation
+from regard.errors import UserError
+from regard.models.config import ReaderConfig
+from regard.tasks.layout import Batch, Layout
+from regard.tasks.reading import Answer, answers, wanted_of
+from regard.tasks.ready import TOGETHER, Ready
+
+ASKED = {  # what a line holds, by question, a tab between
+    "classification": "a text, or two",
+    "regression": "a text, or two",
+    "choice": "a context and two choices or more",
+    "tagging": "words, a space between",
+    "spans": "a document and a question",
+}
+
+
+class Answerer(Ready):
+    """Examples in, answers out."""
+
+    @cached_property
+    def layout(self) -> Layout:
+        assert isinstance(self.loaded.config, ReaderConfig)
+        return Layout(self.tokenizer, self.loaded.config, self.max_length)
+
+    @property
+    def question(self) -> str:
+        return self.layout.config.question
+
+    def example(self, line: str, number: int = 1) -> Example:
+        """What a line asks; raises UserError where it does not hold what it should."""
+        texts = tuple(line.split()) if self.question == "tagging" else tuple(line.split("\t"))
+        pairs = self.layout.config.pairs
+        fits = {"choice": len(texts) >= 3, "spans": len(texts) == 2, "tagging": True}
+        if not fits.get(self.question, len(texts) == 1 + pairs):
+            wanted = ASKED[self.question].removesuffix(", or two") if not pairs else "two texts"
+            wanted = ASKED[self.question] if self.question in fits else wanted
+            raise UserError(f"line {number} holds {len(texts)} parts; give {wanted}, with a tab between them")
+        return Example(texts, None, number)
+
+    def answer(self, examples: Sequence[Example], tick: Callable[[int], None] | None = None) -> list[Answer]:
+        tokens = TOGETHER if self.batch_size is None else self.batch_size * self.max_length
+        return answers(self.model, self.layout, examples, tokens, tick)
+
+    def predictions(
+        self, examples: Sequence[Example], tick: Callable[[int], None] | None = None
+    ) -> tuple[list[Any], list[Any]]:
+        """What is said of labelled examples, and what was wanted."""
+        return [each.said for each in self.answer(examples, tick)], wanted_of(self.question, examples)
+
+    def explain(self, line: str) -> Explanation:
+        """What each token looked at."""
+        import torch
+
+        trace = Trace()
+        batch = Batch.of([next(iter(self.layout.units([self.example(line)])))])
+        with torch.no_grad():
+            self.model.see(batch.texts, batch.segments, Site(trace=trace))
+        if not trace.records:
+            raise UserError("there is no attention in this model")
+        maps = {f"encoder.{i}.self": weights[0] for i, weights in enumerate(trace.maps().values())}
+        return Explanation(batch.rows[0].ids, [], torch.zeros(0), [], maps)

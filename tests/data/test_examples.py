@@ -1,0 +1,398 @@
+"""Labelled examples: every layout, every kind of broken file, the known sizes of real corpora."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.data import examples as module
+from regard.data.config import ExamplesConfig, LabelledDataConfig, LabelTask
+from regard.data.examples import ENDINGS, Example, examples, read_examples, split
+from regard.errors import UserError
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+
+
+def put(path: Path, data: str | bytes) -> ExamplesConfig:
+    raw = data if isinstance(data, bytes) else data.encode()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(raw) if path.name.endswith(".gz") else raw)
+    return ExamplesConfig(file=str(path))
+
+
+def refusal(config: ExamplesConfig, task: LabelTask, *, labelled: bool = True) -> str:
+    with pytest.raises(UserError) as caught:
+        list(examples(config, task, labelled=labelled))
+    assert len(str(caught.value)) < 1000
+    return str(caught.value)
+
+
+def squad(*articles: list[dict[str, Any]]) -> str:
+    return json.dumps({"version": "1.1", "data": [{"title": "t", "paragraphs": paragraphs} for paragraphs in articles]})
+
+
+def paragraph(context: str, *answers: tuple[int, str]) -> dict[str, Any]:
+    golds = [{"answer_start": start, "text": text} for start, text in answers]
+    return {"context": context, "qas": [{"id": "1", "question": "Where?", "answers": golds}]}
+
+
+@pytest.mark.parametrize("names", ["first\tsecond", "Sentence1\tsentence2", "question1\tquestion2"])
+@pytest.mark.parametrize("label", ["label", "score"])
+def test_columns_are_found_by_name_wherever_they_stand(tmp_path: Path, names: str, label: str) -> None:
+    config = put(tmp_path / "a.tsv.gz", f"id\t{label}\t{names}\n7\tyes \t\"a\t b' \n8\tno\tc\t\n")
+    expected = [Example(('"a', "b'"), "yes", 2), Example(("c", ""), "no", 3)]
+    assert list(examples(config, "classification")) == expected
+
+
+def test_a_question_with_a_sentence_is_two_texts_and_a_sentence_alone_is_one(tmp_path: Path) -> None:
+    both = put(tmp_path / "a.tsv", "index\tquestion\tsentence\tlabel\n0\tq\ts\t1\n")
+    assert list(examples(both, "classification")) == [Example(("q", "s"), "1", 2)]
+    one = put(tmp_path / "b.tsv", "sentence\tlabel\ns\t1\n")
+    assert list(examples(one, "classification")) == [Example(("s",), "1", 2)]
+
+
+def test_without_names_the_label_comes_last(tmp_path: Path) -> None:
+    two = put(tmp_path / "a.tsv", "\ufeffa fine film\tgood\r\nnone\tbad")
+    assert list(examples(two, "classification")) == [Example(("a fine film",), "good", 1), Example(("none",), "bad", 2)]
+    three = put(tmp_path / "b.tsv", "a\tb\t-1.5e0\nc\td\t4\n")
+    assert list(examples(three, "regression")) == [Example(("a", "b"), -1.5, 1), Example(("c", "d"), 4.0, 2)]
+
+
+def test_without_labels_every_column_is_text_and_answers_are_none(tmp_path: Path) -> None:
+    plain = put(tmp_path / "a.tsv", "a\tb\nc\td\n")
+    expected = [Example(("a", "b"), None, 1), Example(("c", "d"), None, 2)]
+    assert list(examples(plain, "classification", labelled=False)) == expected
+    for header in ("index\tsentence\n1\tx", "sentence\tlabel\nx\t"):
+        named = put(tmp_path / "b.tsv", header)
+        assert list(examples(named, "regression", labelled=False)) == [Example(("x",), None, 2)]
+    rows = {
+        "classification": ('{"first": "a", "second": "b"}', ("a", "b")),
+        "choice": ('{"text": "a", "choices": ["b", "c"]}', ("a", "b", "c")),
+        "tagging": ('{"words": ["a", "b"]}', ("a", "b")),
+    }
+    for task, (row, texts) in rows.items():
+        config = put(tmp_path / "a.jsonl", row)
+        assert list(examples(config, task, labelled=False)) == [Example(texts, None, 1)]
+    words = put(tmp_path / "a.conll", "a\nb\n")
+    assert list(examples(words, "tagging", labelled=False)) == [Example(("a", "b"), None, 1)]
+    asked = put(tmp_path / "a.json", squad([paragraph("Here.")]))
+    assert list(examples(asked, "spans", labelled=False)) == [Example(("Here.", "Where?"), None, 1)]
+
+
+def test_objects_hold_labels_of_their_task(tmp_path: Path) -> None:
+    def read(task: LabelTask, *rows: Any) -> list[Example]:
+        return list(examples(put(tmp_path / "a.jsonl", "\n".join(map(json.dumps, rows))), task))
+
+    labels = ["good", 3, True]
+    found = read("classification", *({"text": " a ", "label": label} for label in labels))
+    assert found == [Example(("a",), "good", 1), Example(("a",), "3", 2), Example(("a",), "True", 3)]
+    found = read("regression", {"first": "a", "second": "b", "label": 3}, {"text": "c", "label": "2.5"})
+    assert found == [Example(("a", "b"), 3.0, 1), Example(("c",), 2.5, 2)]
+    found = read("choice", {"text": "a", "choices": [*"bc"], "label": 1}, {"text": "", "choices": [*"xyz"], "label": 0})
+    assert found == [Example(("a", "b", "c"), 1, 1), Example(("", "x", "y", "z"), 0, 2)]
+    found = read("tagging", {"words": ["Ada", "slept"], "tags": ["B-PER", "O"]})
+    assert found == [Example(("Ada", "slept"), ("B-PER", "O"), 1)]
+
+
+@pytest.mark.parametrize("name", ["a.conll", "a.txt", "a.conll.gz"])
+def test_words_stand_first_and_tags_last_with_blank_lines_between_sentences(tmp_path: Path, name: str) -> None:
+    text = "-DOCSTART- -X- O\n\n\nAda NNP  B-PER\nslept\tVBD\tO\r\n  \n-DOCSTART- -X- -X- O\nHm UH O"
+    assert list(examples(put(tmp_path / name, text), "tagging")) == [
+        Example(("Ada", "slept"), ("B-PER", "O"), 4),
+        Example(("Hm",), ("O",), 8),
+    ]
+
+
+def test_answers_that_do_not_stand_at_their_place_are_left_out(tmp_path: Path) -> None:
+    here = paragraph("Denver, not denver", (0, "Denver"), (1, "Denver"), (12, "denver"), (-6, "denver"), (3, ""))
+    config = put(tmp_path / "a.json", "\ufeff" + squad([here], [paragraph("Ünder", (1, "n"))]))
+    assert list(examples(config, "spans")) == [
+        Example(("Denver, not denver", "Where?"), ((0, "Denver"), (12, "denver")), 1),
+        Example(("Ünder", "Where?"), ((1, "n"),), 2),
+    ]
+
+
+@pytest.mark.parametrize("task", get_args(LabelTask))
+def test_a_file_of_another_layout_is_refused_with_those_the_task_takes(tmp_path: Path, task: LabelTask) -> None:
+    others = {ending for endings in ENDINGS.values() for ending in endings if not ending.endswith(".gz")} | {".csv"}
+    for ending in others - {*ENDINGS[task]}:
+        message = refusal(put(tmp_path / f"a{ending}", "x"), task)
+        assert f"a{ending}: {task} is read from files that end in {ENDINGS[task][0]}" in message
+
+
+@pytest.mark.parametrize(
+    ("text", "task", "why"),
+    [
+        ("a\tb\tc\nd\te\n", "classification", "line 2: columns: 2, not 3 as before"),
+        ("text\tlabel\na\tb\tc\n", "classification", "line 2: columns: 3, not 2 as before"),
+        ("a\t1\n\n", "classification", "line 2: columns: 1, not 2"),
+        ("alone\n", "classification", "line 1: columns: 1, and no line of names"),
+        ("a\tb\tc\td\n", "classification", "line 1: columns: 4, and no line of names"),
+        ("text\tgrade\na\t1\n", "classification", "line 1: columns text, grade; name them text and label"),
+        ("label\tfirst\n1\ta\n", "classification", "line 1: columns label, first; name them"),
+        ("\t".join(["label"] * 9999), "classification", "line 1: columns label, label"),
+        ("a\tx\nb\t \n", "classification", "line 2: the label '' is empty"),
+        ("text\tlabel\na\tgood\n", "regression", "line 2: the label 'good' is no finite number"),
+        ("a\t1\nb\tnan\n", "regression", "line 2: the label 'nan' is no finite number"),
+        ("a\t-1e999\n", "regression", "line 1: the label '-1e999' is no finite number"),
+        ("a\t" + "9" * 9999, "regression", "is no finite number; mend the label"),
+        ("text\tlabel\n", "classification", "there is no example in it"),
+        ("", "regression", "there is no example in it"),
+        ("a\0\tb", "classification", "line 1: NUL"),
+        (b"a\tb\n\xff\tb\n", "classification", "line 2: byte 4"),
+    ],
+)
+def test_broken_tables_are_told_by_line(tmp_path: Path, text: str | bytes, task: LabelTask, why: str) -> None:
+    config = put(tmp_path / "a.tsv", text)
+    message = refusal(config, task)
+    assert message.startswith(str(config.file))
+    assert why in message
+
+
+NO_OBJECTS = ["", "{", "[1]", "7", "null", "{}", '"text"', "[" * 100_000]
+NO_LABELS = ['""', '" "', "0.5", "null", "[[]]", f"[{'1,' * 9999}1]"]
+BROKEN: dict[LabelTask, list[str]] = {
+    "classification": [
+        *NO_OBJECTS,
+        *(f'{{"text": "a", "label": {label}}}' for label in NO_LABELS),
+        '{"text": "a"}',
+        '{"text": 1, "label": "b"}',
+        '{"first": "a", "label": 1}',
+        r'{"text": "\ud800", "label": "b"}',
+    ],
+    "regression": [
+        f'{{"text": "a", "label": {label}}}'
+        for label in ('"b"', "true", "NaN", "1e999", f"1{'0' * 400}", f"1{'0' * 9999}", "null", "[]")
+    ],
+    "choice": [
+        *(f'{{"text": "a", "choices": ["b", "c"], "label": {n}}}' for n in ("2", "-1", "true", '"1"', "0.0", "null")),
+        '{"text": "a", "choices": ["b"], "label": 0}',
+        '{"text": "a", "choices": "bc", "label": 0}',
+        '{"choices": ["b", "c"], "label": 0}',
+    ],
+    "tagging": [
+        *NO_OBJECTS,
+        '{"words": ["a"], "tags": ["O", "O"]}',
+        '{"words": [], "tags": []}',
+        '{"words": ["a", " "], "tags": ["O", "O"]}',
+        '{"words": ["a"], "tags": [""]}',
+        '{"words": ["a"], "tags": [1]}',
+        '{"words": "ab", "tags": "OO"}',
+        '{"words": ["a"]}',
+    ],
+}
+
+
+@pytest.mark.parametrize(("task", "row"), [(task, row) for task, rows in BROKEN.items() for row in rows])
+def test_broken_objects_are_told_by_line_with_one_that_would_do(tmp_path: Path, task: LabelTask, row: str) -> None:
+    good = module.READ_AS[task].partition("}")[0] + "}"
+    config = put(tmp_path / "a.jsonl", f"{good}\n{row}\n")
+    assert next(examples(config, task)).line == 1
+    message = refusal(config, task)
+    assert f"{config.file}, line 2: no example (" in message
+    assert f"write an object such as {good}" in message
+
+
+def test_broken_columns_of_words_are_told_by_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "line 1: columns: 1, not 2 or more" in refusal(put(tmp_path / "a.conll", "a\nb\n"), "tagging")
+    message = refusal(put(tmp_path / "b.conll", "a X O\n\n# a remark: 1\n"), "tagging")
+    assert "line 3: columns: 4, not 3 as before; write a word first" in message
+    assert "no example" in refusal(put(tmp_path / "c.conll", "\n-DOCSTART- O\n\n"), "tagging")
+    monkeypatch.setattr(module, "LONGEST", 20)
+    assert len(read_examples([put(tmp_path / "d.conll", "a O\n\n" * 50)], "tagging")) == 50
+    message = refusal(put(tmp_path / "e.conll", "a O\n\n" + "a O\n" * 50), "tagging")
+    assert "line 3: a sentence without end; put a blank line" in message
+
+
+def test_broken_questions_are_told_by_their_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    good = paragraph("Here.", (0, "Here"))
+    for bad in (paragraph("Here."), paragraph("Here.", (1, "Here")), paragraph("Here.", (0, 7))):  # type: ignore[arg-type]
+        message = refusal(put(tmp_path / "a.json", squad([good], [bad])), "spans")
+        assert "a.json, question 2: not of SQuAD's layout (" in message
+        assert "answer_start" in message
+    for bad in ({"context": 7, "qas": [{"question": "?", "answers": []}]}, {"context": "a", "qas": [7]}):
+        assert "question 1: not of" in refusal(put(tmp_path / "b.json", squad([bad])), "spans")
+    for text in ("", "{", "[]", "7", '{"data": 7}', '{"data": ["a"]}', "[" * 100_000, b"\xff\xfe\xff"):
+        assert "c.json: not of SQuAD's layout" in refusal(put(tmp_path / "c.json", text), "spans")
+    assert "no example" in refusal(put(tmp_path / "d.json", squad([])), "spans")
+    assert "e.json: cannot be read (No such file" in refusal(ExamplesConfig(file=str(tmp_path / "e.json")), "spans")
+    assert "cannot be read (embedded null" in refusal(ExamplesConfig(file="a\0.json"), "spans")
+    monkeypatch.setattr(module, "LARGEST", 1 << 20)
+    assert "larger than 1 MB" in refusal(put(tmp_path / "f.json", " " * (1 << 20) + "{}"), "spans")
+
+
+def test_named_corpora_have_the_columns_of_the_official_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REGARD_DATA", str(tmp_path))
+    mnli = (
+        "index\tpromptID\tsentence1_parse\tsentence1\tsentence2\tlabel1\tgold_label\n0\t1\t(\ta\tb\tx\tneutral\n1\t2\n"
+    )
+    mrpc = "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t8\t9\ta\tb"
+    qqp = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n7\t8\tbroken\n1\t2\t3\ta?\tb?\t1\n"
+    files = {
+        "glue/CoLA/dev": ("CoLA/dev.tsv", 'gj04\t0\t*\t"a\n', Example(('"a',), "0", 1)),
+        "glue/MRPC/train": ("MRPC/train.tsv", mrpc, Example(("a", "b"), "1", 2)),
+        "glue/MNLI/dev": ("MNLI/dev_matched.tsv", mnli, Example(("a", "b"), "neutral", 2)),
+        "glue/MNLI/dev_mismatched": ("MNLI/dev_mismatched.tsv", mnli, Example(("a", "b"), "neutral", 2)),
+        "glue/QQP/train": ("QQP/train.tsv", qqp, Example(("a?", "b?"), "1", 3)),
+    }
+    for corpus, (name, text, example) in files.items():
+        put(tmp_path / "glue" / name, text)
+        assert list(examples(ExamplesConfig(corpus=corpus), "classification")) == [example]
+    put(tmp_path / "glue" / "SST-2" / "dev.tsv", "sentence\tlabel\na\n")
+    assert "line 2: columns: 1" in refusal(ExamplesConfig(corpus="glue/SST-2/dev"), "classification")
+
+
+def test_a_corpus_that_is_not_there_or_not_for_the_task_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REGARD_DATA", str(tmp_path))
+    message = refusal(ExamplesConfig(corpus="glue/QNLI/train"), "classification")
+    assert message.startswith(f"{tmp_path / 'glue/QNLI/train.tsv'}: no such file; set REGARD_DATA to the folder")
+    assert "part of GLUE" in message
+    assert "part of SQuAD v1.1" in refusal(ExamplesConfig(corpus="squad/test"), "spans")
+    assert "did you mean glue/SST-2/train?" in refusal(ExamplesConfig(corpus="glue/SST2/train"), "classification")
+    for corpus, fit, task in (("glue/STS-B/dev", "regression", "classification"), ("squad/all", "spans", "tagging")):
+        assert f"{corpus} is a corpus for {fit}, not for {task}" in refusal(ExamplesConfig(corpus=corpus), task)
+    monkeypatch.delenv("REGARD_DATA")
+    assert "export REGARD_DATA=" in refusal(ExamplesConfig(corpus="glue/SST-2/dev"), "classification")
+
+
+@pytest.mark.skipif(not (DATA / "glue").is_dir(), reason=f"no glue in {DATA}")
+@pytest.mark.parametrize(
+    ("corpus", "count", "positive"),
+    [
+        ("SST-2/train", 67_349, 37_569),
+        ("SST-2/dev", 872, 444),
+        ("CoLA/train", 8551, 6023),
+        ("CoLA/dev", 1043, 721),
+        ("MRPC/train", 3667, 2473),  # the copy kept here lacks one of the official 3,668
+        ("MRPC/dev", 408, 279),
+        ("RTE/train", 2490, 1241),
+        ("RTE/dev", 277, 131),
+        ("STS-B/train", 5749, None),
+        ("STS-B/dev", 1500, None),
+    ],
+)
+def test_glue_has_its_known_size(
+    corpus: str, count: int, positive: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REGARD_DATA", str(DATA))
+    task: LabelTask = "classification" if positive else "regression"
+    found = read_examples([ExamplesConfig(corpus=f"glue/{corpus}")], task)
+    assert len(found) == count
+    assert {len(example.texts) for example in found} == {1 if corpus[:4] in ("SST-", "CoLA") else 2}
+    if positive:
+        last = max(example.answer for example in found)
+        assert len({example.answer for example in found}) == 2
+        assert sum(example.answer == last for example in found) == positive
+    else:
+        assert {min(e.answer for e in found), max(e.answer for e in found)} == {0.0, 5.0}
+
+
+@pytest.mark.skipif(not (DATA / "squad").is_dir(), reason=f"no squad in {DATA}")
+def test_squad_is_split_by_article_and_every_answer_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REGARD_DATA", str(DATA))
+    whole, train, test = (
+        read_examples([ExamplesConfig(corpus=f"squad/{part}")], "spans") for part in ("all", "train", "test")
+    )
+    assert sorted([*train, *test], key=lambda example: example.line) == whole
+    assert (len(whole), len(test)) == (10_570, 1731)  # 268 + 215 + 182 + 295 + 98 + 176 + 291 + 206 by title
+    assert {e.texts[0] for e in train}.isdisjoint(e.texts[0] for e in test)
+    assert all(e.texts[0][at : at + len(text)] == text for e in whole for at, text in e.answer)
+    assert sum(len(example.answer) for example in whole) == 34_726
+    assert test[0].texts[0].startswith("The role of teacher")
+
+
+def test_squad_test_is_every_sixth_article(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REGARD_DATA", str(tmp_path))
+    put(tmp_path / "squad" / "dev-v1.1.json", squad(*([paragraph(f"{i} ", (0, str(i)))] for i in range(13))))
+    held = [e.answer[0][1] for e in examples(ExamplesConfig(corpus="squad/test"), "spans")]
+    kept = [e.answer[0][1] for e in examples(ExamplesConfig(corpus="squad/train"), "spans")]
+    assert held == ["5", "11"]
+    assert kept == ["0", "1", "2", "3", "4", "6", "7", "8", "9", "10", "12"]
+
+
+def test_equal_texts_are_held_out_together_and_nothing_is_lost(tmp_path: Path) -> None:
+    config = put(tmp_path / "a.tsv", "".join(f"text {i % 100}\t{i}\n" for i in range(300)))
+    train, valid = split(LabelledDataConfig(train=(config,), hold_out=0.2), "classification")
+    assert sorted([*train, *valid], key=lambda e: e.line) == read_examples([config], "classification")
+    assert {e.texts for e in train}.isdisjoint(e.texts for e in valid)
+    assert 30 <= len(valid) <= 90  # of 100 texts, 20 expected, 4 the standard deviation; three times each
+    given_valid = LabelledDataConfig(train=(config,), valid=(config, config))
+    assert [len(part) for part in split(given_valid, "classification")] == [300, 600]
+
+
+def test_questions_on_a_document_are_held_out_together(tmp_path: Path) -> None:
+    pages = [paragraph(f"{i} Here.", (2 + (i > 9), "Here")) for i in range(40)]
+    for page in pages:
+        page["qas"] = [{**page["qas"][0], "question": f"{n}?"} for n in range(3)]
+    config = put(tmp_path / "a.json", squad(pages))
+    train, valid = split(LabelledDataConfig(train=(config,), hold_out=0.3), "spans")
+    assert len(train) + len(valid) == 120
+    assert {e.texts[0] for e in train}.isdisjoint(e.texts[0] for e in valid)
+
+
+def test_a_limit_draws_the_same_examples_every_time_and_a_larger_one_adds_to_them(tmp_path: Path) -> None:
+    config = put(tmp_path / "a.tsv", "".join(f"text {i}\t{i}\n" for i in range(100)))
+    few, more, all_of_them = (
+        split(LabelledDataConfig(train=(config,), limit=limit), "classification")[0] for limit in (10, 30, 1000)
+    )
+    assert (len(few), len(more), len(all_of_them)) == (10, 30, 100)
+    assert {*few} < {*more} < {*all_of_them}
+    assert few == sorted(few, key=lambda e: e.line)
+    assert few != all_of_them[:10]
+    assert split(LabelledDataConfig(train=(config,), limit=10), "classification")[0] == few
+    drawn, held = split(LabelledDataConfig(train=(config,), limit=10, hold_out=0.5), "classification")
+    assert len(drawn) == 10
+    assert len(held) > 30
+
+
+def test_a_share_that_holds_out_all_or_nothing_is_refused(tmp_path: Path) -> None:
+    config = put(tmp_path / "a.tsv", "a\t1\n")  # crc32 of "a" is 0.91 of the way
+    with pytest.raises(UserError, match="hold_out 0.5 of so few examples is none"):
+        split(LabelledDataConfig(train=(config,), hold_out=0.5), "classification")
+    config = put(tmp_path / "a.tsv", "c\t1\n")  # 0.02
+    with pytest.raises(UserError, match="hold_out 0.5 of so few examples is all"):
+        split(LabelledDataConfig(train=(config,), hold_out=0.5), "classification")
+
+
+def test_settings_that_cannot_work_are_refused() -> None:
+    some = (ExamplesConfig(file="a.tsv"),)
+    for ways in ({}, {"file": "a.tsv", "corpus": "squad/all"}):
+        with pytest.raises(UserError, match="give one of the two"):
+            ExamplesConfig(**ways)
+    for given_settings, why in (
+        ({"train": ()}, "train names no examples"),
+        ({"train": some, "hold_out": 0.6}, "hold_out 0.6; give a share up to 0.5, or valid, not both"),
+        ({"train": some, "valid": some, "hold_out": 0.1}, "or valid, not both"),
+        ({"train": some, "limit": 0}, "limit 0 leaves no example"),
+        ({"train": some, "new_words": ("covid", "")}, "new_words: '' is empty or holds a space"),
+        ({"train": some, "new_words": ("two words",)}, "'two words' is empty or holds a space"),
+        ({"train": some, "max_length": 4}, "max_length 4 has room for marks only"),
+    ):
+        with pytest.raises(UserError, match=why):
+            LabelledDataConfig(**given_settings)  # type: ignore[arg-type]
+    assert LabelledDataConfig(train=some, new_words=("covid",), limit=1, max_length=5).valid == ()
+
+
+@settings(deadline=None, derandomize=True, max_examples=300)
+@given(
+    st.binary(max_size=200) | st.text('a1 \t\n{}[],:"', max_size=60).map(str.encode),
+    st.sampled_from([(task, ending) for task, endings in ENDINGS.items() for ending in endings]),
+    st.booleans(),
+)
+def test_any_bytes_give_examples_or_an_error_of_the_user(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes, kind: tuple[LabelTask, str], labelled: bool
+) -> None:
+    task, ending = kind
+    config = put(tmp_path_factory.getbasetemp() / f"any{ending}", data)
+    try:
+        found, told = read_examples([config], task, labelled=labelled), ""
+    except UserError as error:
+        found, told = [], str(error)
+    assert found or str(config.file) in told
+    assert all((example.answer is not None) == labelled for example in found)
