@@ -20,8 +20,10 @@ from regard.exchange.huggingface import GENERATION, kind_of, write_folder
 from regard.exchange.installed import installed
 from regard.exchange.onnx import write_onnx
 from regard.exchange.onnxrun import OnnxModel
+from regard.exchange.readers import write_reader
 from regard.exchange.vocabulary import write_tokenizer
 from regard.files import new_folder, write
+from regard.models.config import ReaderConfig
 from regard.rng import Key
 from regard.shapes import Padded
 from regard.tasks.folder import Loaded
@@ -36,6 +38,8 @@ def export(loaded: Loaded, kind: str, out: Path, texts: Sequence[str] = ()) -> s
     """Write a model, decode texts (or words at random) both ways, and tell how that went; a failed one is undone."""
     if kind not in FORMATS:
         raise UserError(f"--to {kind}: there is no such format; choose native, {', '.join(FORMATS)}")
+    if isinstance(loaded.config, ReaderConfig) and kind != "huggingface":
+        raise UserError(f"--to {kind} is for models that write; a reader goes --to huggingface")
     if loaded.tokenizers is None:
         raise UserError("this model came without the files of its tokenizer; copy them beside it first")
     new_place(out)
@@ -54,13 +58,15 @@ def new_place(out: Path) -> None:
 
 
 def _huggingface(loaded: Loaded, folder: Path, rows: Rows) -> str:
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    if isinstance(loaded.config, ReaderConfig):
+        return write_reader(loaded, folder, rows)
     model, kind = loaded.model, kind_of(loaded.model.config)
     write_folder(folder, model, kind)
     if loaded.search.never:
         marks = {"decoder_start_token_id": model.start, "pad_token_id": model.start, "eos_token_id": model.end}
         never = {"bad_words_ids": [[i] for i in loaded.search.never]}
         write(folder / GENERATION, json.dumps({**marks, **never}).encode())
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")
     hf = installed("transformers")
     hf.logging.set_verbosity_error()
     hf.logging.disable_progress_bar()
@@ -142,15 +148,15 @@ def rows_of(loaded: Loaded, tokenizers: Tokenizers, texts: Sequence[str]) -> Row
     if loaded.task == "language":
         room = None if room is None else max(1, room // 2)
         return [source.prompt(row[:room], model.start) for row in ids]
-    return [
-        [model.start, *row[:room], model.end] if loaded.task == "masked" else source.framed(row[:room]) for row in ids
-    ]
+    marked = loaded.task == "masked" or isinstance(loaded.config, ReaderConfig)
+    return [[model.start, *row[:room], model.end] if marked else source.framed(row[:room]) for row in ids]
 
 
 def _bounded(model: Any) -> bool:
     """Whether there is an end to its positions, or to what it looks back on."""
-    position = getattr(model.config, "position", None)
-    return getattr(model.config, "context", None) is not None or getattr(position, "max_length", None) is not None
+    config = getattr(model.config, "trunk", model.config)
+    position = getattr(config, "position", None)
+    return getattr(config, "context", None) is not None or getattr(position, "max_length", None) is not None
 
 
 def _longest(loaded: Loaded) -> int:

@@ -20,6 +20,10 @@ BERT_ROLES = {f"{name}_token": f"[{name.upper()}]" for name in ("cls", "sep", "m
 
 def write_tokenizer(folder: Path, tokenizer: Tokenizer, *, whole: bool, start: int, max_length: int) -> None:
     """`whole`: texts are sentences with marks around them, and not parts of a running one."""
+    if tokenizer.new_words:
+        raise UserError(
+            f"the tokenizer has {len(tokenizer.new_words)} new words, which other tools would tell otherwise"
+        )
     library = library_of(tokenizer, whole=whole, start=start)
     known = {token.content for token in library.get_added_tokens_decoder().values()}
     roles = {role: name for role, name in {**BERT_ROLES, **ROLES}.items() if name in known}
@@ -46,9 +50,12 @@ def library_of(tokenizer: Tokenizer, *, whole: bool, start: int) -> Library:
     added = [{**PLAIN, "id": i, "content": n, "lstrip": n == MASK} for i, n in sorted(controls.items())]
     library = Library.from_str(json.dumps({**json.loads(library.to_str()), "added_tokens": added}))
     if before or after:
-        template = [*(controls[i] for i in before), "$A", *(controls[i] for i in after)]
+        first, last = [controls[i] for i in before], [controls[i] for i in after]
         marks = [(controls[i], i) for i in {*before, *after}]
-        library.post_processor = processors.TemplateProcessing(single=" ".join(template), special_tokens=marks)
+        single, second = [*first, "$A", *last], ["$B:1", *(f"{name}:1" for name in last)]
+        library.post_processor = processors.TemplateProcessing(
+            single=" ".join(single), pair=" ".join([*single, *second]), special_tokens=marks
+        )
     return library
 
 

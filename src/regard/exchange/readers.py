@@ -1,0 +1,85 @@
+"""Readers with BERT below, as `transformers` reads them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save
+from torch import Tensor
+
+from regard.errors import UserError
+from regard.exchange.families import FAMILIES
+from regard.exchange.installed import installed
+from regard.files import write
+from regard.models.config import BertConfig, ReaderConfig
+from regard.shapes import Padded
+from regard.tasks.folder import Loaded
+
+HEADS = {  # the class of each question, and the name of its head
+    "classification": ("SequenceClassification", "classifier"),
+    "regression": ("SequenceClassification", "classifier"),
+    "choice": ("MultipleChoice", "classifier"),
+    "tagging": ("TokenClassification", "classifier"),
+    "spans": ("QuestionAnswering", "qa_outputs"),
+}
+SAME = 1e-4  # difference that rounding explains
+
+
+def write_reader(loaded: Loaded, folder: Path, rows: list[list[int]]) -> str:
+    """The folder, and how far its answers are from ours."""
+    config = loaded.config
+    assert isinstance(config, ReaderConfig)
+    reason = _unfit(config)
+    if reason:
+        raise UserError(f"no kind of model there is like this one: {reason}")
+    kind, head = HEADS[config.question]
+    family, ours = FAMILIES["bert"], {name: p.detach() for name, p in loaded.model.named_parameters()}
+    trunk = {name.removeprefix("trunk."): p for name, p in ours.items() if name.startswith("trunk.")}
+    theirs = {rule.theirs: rule.to_theirs(trunk) for rule in family.rules(config.trunk)}
+    theirs |= {f"{head}.weight": ours["head.weight"] * config.spread, f"{head}.bias": _bias(config, ours)}
+    values = {**family.to_theirs(config.trunk), "architectures": [f"BertFor{kind}"]}
+    if config.question in ("classification", "tagging"):
+        values["id2label"] = {str(i): label for i, label in enumerate(config.labels)}
+        values["label2id"] = {label: i for i, label in enumerate(config.labels)}
+    if config.question == "regression":
+        values |= {"problem_type": "regression", "id2label": {"0": "score"}, "label2id": {"score": 0}}
+    write(folder / "model.safetensors", save({k: x.contiguous() for k, x in theirs.items()}, {"format": "pt"}))
+    write(folder / "config.json", json.dumps({"model_type": "bert", **values}, indent=1).encode())
+    return _compared(loaded, folder, rows, kind)
+
+
+def _unfit(config: ReaderConfig) -> str:
+    if not isinstance(config.trunk, BertConfig):
+        return f"{config.trunk.kind} reads here, and there are readers with BERT alone"
+    if config.pooling != "first" and config.question not in ("tagging", "spans"):
+        return f"model.pooling is {config.pooling}, and theirs is first"
+    return "pairs are read in both orders" if config.symmetric else ""
+
+
+def _bias(config: ReaderConfig, ours: dict[str, Tensor]) -> Tensor:
+    return ours["head.bias"] * config.spread + config.center
+
+
+@torch.no_grad()
+def _compared(loaded: Loaded, folder: Path, rows: list[list[int]], kind: str) -> str:
+    hf = installed("transformers")
+    hf.logging.set_verbosity_error()
+    hf.logging.disable_progress_bar()
+    config, largest = loaded.model.config, 0.0
+    theirs = getattr(hf, f"AutoModelFor{kind}").from_pretrained(folder).eval()
+    for row in rows:
+        segments = (torch.arange(len(row)) > len(row) // 2).long()[None]
+        ours = loaded.model(Padded.of([row]), segments) * config.spread + config.center
+        given: dict[str, Any] = {"input_ids": torch.tensor([row]), "token_type_ids": segments}
+        if kind == "MultipleChoice":
+            given = {name: x[None] for name, x in given.items()}
+        told = theirs(**given)
+        found = torch.stack((told.start_logits, told.end_logits), -1) if kind == "QuestionAnswering" else told.logits
+        largest = max(largest, float((ours - found).abs().max()))
+    where = f"transformers {hf.__version__}"
+    if largest > SAME:
+        raise UserError(f"the numbers of {where} differ by {largest:.1e}; not exported")
+    return f"BertFor{kind}, checked: answers to {len(rows)} texts differ by {largest:.1e} at most here and in {where}"
