@@ -85,12 +85,8 @@ def main() -> None:
             found.setdefault(count, []).append(accuracies(prompter, labels, test))
             progress.update(number)
     often = max(sum(label == each for _, label in test) for each in (0, 1)) / len(test)
-    print(
-        *list(warned)[:3],
-        *([f"and {len(warned) - 3} warnings more"] if len(warned) > 3 else []),
-        sep="\n",
-        file=sys.stderr,
-    )
+    for text in [*list(warned)[:3], *([f"and {len(warned) - 3} warnings more"] if len(warned) > 3 else [])]:
+        print(text, file=sys.stderr)
     print(f"{asked.model}, {asked.task}, {len(test)} sentences, labels {' / '.join(labels)}, accuracy in %\n")
     print("| examples | raw | calibrated | the more frequent label always | draws |\n|---|---|---|---|---|")
     for count, pairs in found.items():

@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from regard.cli.init import RECIPES
-from regard.data.config import PairsConfig, RunningText, TokenizerConfig
-from regard.train.config import MaskedRecipe, Recipe, TextRecipe, parse_recipe, read_recipe
+from regard.data.config import ExamplesConfig, PairsConfig, RunningText, TokenizerConfig
+from regard.train.config import BothWaysRecipe, MaskedRecipe, ReadRecipe, Recipe, TextRecipe, parse_recipe, read_recipe
 from tests.contracts.snippets import ROOT, python_blocks, run
 
 DOCS = ROOT / "docs"
@@ -82,11 +82,11 @@ def test_the_example_in_contributing_has_twenty_lines() -> None:
     assert len([line for line in block.splitlines() if line.strip()]) <= 20
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "recipes").glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted((ROOT / "recipes").rglob("*.yaml")), ids=lambda path: path.stem)
 def test_recipes_are_read_and_say_how_they_are_run(path: Path) -> None:
     read_recipe(path)
     header = path.read_text("utf-8").split("data:")[0]
-    assert f"regard train recipes/{path.name}" in header
+    assert f"regard train {path.relative_to(ROOT)}" in header
     assert "Expected score:" in header
 
 
@@ -110,6 +110,8 @@ def test_a_recipe_has_at_most_60_keys() -> None:
     assert leaves(Recipe) - twice <= 60
     assert leaves(TextRecipe) - leaves(RunningText) <= 60
     assert leaves(MaskedRecipe) - leaves(RunningText) <= 60
+    assert leaves(BothWaysRecipe) - leaves(RunningText) <= 60
+    assert leaves(ReadRecipe) - leaves(ExamplesConfig) <= 60
 
 
 @pytest.mark.parametrize("task", RECIPES)

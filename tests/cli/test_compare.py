@@ -9,7 +9,7 @@ import subprocess
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 from xml.etree import ElementTree
 
 import pytest
@@ -22,7 +22,7 @@ from regard.errors import UserError
 from regard.files import write_folder
 from regard.metrics.text import METRICS
 from regard.train.checkpoint import steps_in
-from regard.train.config import parse_recipe
+from regard.train.config import AnyRecipe, parse_recipe
 from regard.train.plan import Plan
 from tests.train.toy import command, regard, write_recipe
 
@@ -246,6 +246,28 @@ def test_without_items_seeds_alone_tell_and_the_lowest_loss_is_first() -> None:
     alone = table_of({"a": [1.0]}, seeds=1).markdown()
     assert "| a | 1.0000 | 1 | 1.2 M | 3.1e15 | 12.3 min | – |" in alone
     assert "so there are no intervals" in alone
+
+
+def test_an_interval_ends_where_its_metric_ends() -> None:
+    wide = table_of({"a": [0.1, 0.9], "b": [1.0, 1.1]}).lines[0]
+    assert wide.quality.low == 0.0
+    assert wide.quality.high == pytest.approx(0.5 + 12.7062 * 0.4, rel=1e-4)
+    assert wide.ahead is not None
+    assert wide.ahead.low is not None
+    assert wide.ahead.low < -1, "losses have no greatest difference"
+
+
+def test_runs_judged_by_other_data_are_not_put_side_by_side() -> None:
+    recipe, run = parse_recipe(TEXT, "text"), run_of(1.0, flops=None)
+    other = replace(run, judged=replace(run.judged, wanted=["changed"]))
+    with pytest.raises(UserError, match="b/0 was judged by other data than a/0"):
+        Table.of({"a": recipe, "b": recipe}, Given(metric="loss"), 1, {"a": {0: run}, "b": {0: other}}, {}, {})
+
+
+def test_every_task_has_a_judge() -> None:
+    tasks = {name for recipe in get_args(AnyRecipe) for name in get_args(get_type_hints(recipe)["task"])}
+    assert len(tasks) >= 9
+    assert tasks == JUDGES.keys()
 
 
 def test_losses_of_other_tokens_are_counted_by_character(tmp_path: Path) -> None:

@@ -146,8 +146,9 @@ def test_what_else_is_in_the_batch_does_not_matter(kind: str) -> None:
         assert [choice[1:] for choice in alone] == [pytest.approx(choice[1:], abs=1e-12) for choice in together]
 
 
-@pytest.mark.parametrize("words", ["characters", "bpe", "foreign"])
-def test_the_examples_are_read_once(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("template", [None, TEMPLATE])
+@pytest.mark.parametrize("words", ["characters", "bpe", "unigram", "foreign"])
+def test_the_examples_are_read_once(words: str, template: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     model, fed = teller("gpt", words, max_length=2000), 0
     advance = model.model.advance
 
@@ -157,7 +158,7 @@ def test_the_examples_are_read_once(words: str, monkeypatch: pytest.MonkeyPatch)
         return advance(tokens, *rest)
 
     monkeypatch.setattr(model.model, "advance", counting)
-    prompter = Prompter(model, SHOTS * 20, None, LABELS)
+    prompter = Prompter(model, SHOTS * 20, template, LABELS)
     length = len(model.prompts(["".join(prompter.shots)])[0])
     for text in TEXTS:
         prompter.choose([text])
@@ -201,6 +202,8 @@ def test_only_an_input_that_does_not_fit_alone_is_cut_and_that_is_told() -> None
     assert [line for line in warned if "beginning" in line] == [
         "line 8 is longer than 30 tokens; the beginning of it is not read"
     ]
+    tight = teller("learned", "characters", max_length=len(prompt_of("", [])) + len(longest) + 3)
+    assert tight.choose(["x"], LABELS, template=TEMPLATE)  # where "N/A" and "[MASK]" are cut too
     recurrent = teller("recurrent", "characters", max_length=30)  # reads on and on
     (choices,) = recurrent.choose(["so ill " * 9], LABELS, examples=SHOTS, template=TEMPLATE, calibrated=False)
     wanted_there = brute(recurrent, prompt_of("so ill " * 9, SHOTS), choices[0].label)

@@ -46,7 +46,7 @@ def _as_text(answer: Answer, num_best: int) -> str:
         return " ".join(answer.said)
     if isinstance(answer.said, int):
         return f"{answer.said + 1}\t{answer.probability:.4f}"
-    return "\t".join(f"{label}\t{p:.4f}" for label, p in answer.others[:num_best])
+    return "\t".join(f"{' '.join(label.split())}\t{p:.4f}" for label, p in answer.others[:num_best])
 
 
 def _as_json(model: Answerer, answer: Answer) -> dict[str, Any]:

@@ -76,7 +76,34 @@ train:
   minutes: 30  # or steps: 5000
   lr: 0.003  # at its peak
 """
+READER = """\
+# A model that {does}. Whatever is left out has a default; the whole recipe is stored with the model.
+task: {task}
+data:
+  train: [{{file: {file}}}]  # {layout}
+  hold_out: 0.1  # of the examples, to validate on; or name others by valid: [{{file: other.tsv}}]
+  max_length: 128  # tokens of an example that are read
+model:
+  base: path/to/a/bert  # an encoder or language model to begin with, Regard's or in Hugging Face's layout
+train:
+  passes: 3  # over the examples; or minutes: 10
+  lr: 0.0001  # at its peak; ten times as much where nothing is begun with
+  lora: 0  # 8, say: most weights stay as they are, and less memory is needed
+"""
+READERS = {  # what each does, its file, and what that holds
+    "classification": ("labels texts", "train.tsv", "text, tab, label; or two texts and a label; or a .jsonl"),
+    "regression": ("tells numbers of texts", "train.tsv", "text, tab, number; or two texts and a number; or a .jsonl"),
+    "choice": (
+        "chooses",
+        "train.jsonl",
+        '{"text": "He froze.", "choices": ["He lit a fire.", "He sang."], "label": 0}',
+    ),
+    "tagging": ("tags words", "train.conll", "a word, a space, its tag on each line; a blank line between sentences"),
+    "spans": ("finds answers in documents", "train.json", "as SQuAD has it"),
+}
 RECIPES = {"translation": TRANSLATION, "language": LANGUAGE, "masked": MASKED, "bidirectional": BIDIRECTIONAL}
+for _task, (_does, _file, _layout) in READERS.items():
+    RECIPES[_task] = READER.format(task=_task, does=_does, file=_file, layout=_layout)
 
 
 def init(task: str) -> None:

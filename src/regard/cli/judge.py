@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
+from math import inf
 from operator import itemgetter
 from pathlib import Path
 from statistics import median
@@ -101,6 +102,8 @@ class Judge:
     """What is timed: a model, given what was asked."""
     items: str = "items"
     same: tuple[str, ...] = ("train", "valid", "hold_out")
+    limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Of metrics that are no percentage."""
 
 
 def judge_run(folder: Path, recipe: AnyRecipe, given: Given) -> Run:
@@ -244,13 +247,15 @@ def _label(model: Any, asked: Sequence[Any]) -> None:
     model.predictions([Example(tuple(texts), answer, line) for texts, answer, line in asked])
 
 
-TEXT = Judge(judge=_judge_text, check=_check_text, same=(*Judge.same, "documents"))
+NATS = dict.fromkeys(("loss", "per_character"), (0.0, inf))
+TEXT = Judge(judge=_judge_text, check=_check_text, same=(*Judge.same, "documents"), limits=NATS)
 LABELS = Judge(
     judge=_judge_labels,
     check=_check_labels,
     score=lambda judged: label_score(LABEL_METRICS[judged.metric][0], judged.said, judged.wanted),
     answer=_label,
     items="examples",
+    limits={"pearson": (-1.0, 1.0), "spearman": (-1.0, 1.0), "matthews": (-100.0, 100.0)},
 )
 JUDGES: dict[str, Judge] = {
     **dict.fromkeys(get_args(LabelTask), LABELS),
@@ -260,10 +265,9 @@ JUDGES: dict[str, Judge] = {
         score=lambda judged: text_score(judged.metric, judged.said, judged.wanted),
         answer=_translate,
         items="sentences",
+        limits={"exact_match": (0.0, 1.0), "word_error_rate": (0.0, inf)},
     ),
     "language": TEXT,
-    "bidirectional": Judge(judge=_judge_text, check=_check_text, same=(*TEXT.same, "tokenizer", "words")),
-    "masked": Judge(
-        judge=_judge_text, check=_check_text, same=(*TEXT.same, "tokenizer", "words", "masked", "whole_words")
-    ),
+    "bidirectional": replace(TEXT, same=(*TEXT.same, "tokenizer", "words")),
+    "masked": replace(TEXT, same=(*TEXT.same, "tokenizer", "words", "masked", "whole_words")),
 }

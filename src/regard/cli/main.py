@@ -6,7 +6,7 @@ import os
 import sys
 import traceback
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -113,7 +113,9 @@ def demo(
 
 @app.command()
 def init(
-    task: Annotated[str, typer.Argument(help="translation, language, masked or bidirectional.")] = "translation",
+    task: Annotated[
+        str, typer.Argument(help="translation, language, masked, classification and so on.")
+    ] = "translation",
 ) -> None:
     """Print a commented recipe to start from.
 
@@ -153,10 +155,10 @@ def run(
     ] = False,
     vectors: Annotated[bool, typer.Option("--vectors", help="Encoders: a vector for each line.")] = False,
     near: Annotated[Path | None, typer.Option(help="Encoders: the nearest lines of this file, with cosines.")] = None,
-    examples: Annotated[Path | None, typer.Option(help="Language models: answer as in it: input, tab, answer.")] = None,
-    labels: Annotated[str | None, typer.Option(help="Language models: choose, as in good,bad, or: examples.")] = None,
-    template: Annotated[str | None, typer.Option(help="Their layout, as in Review: {input}\\nMood: {answer}")] = None,
-    uncalibrated: Annotated[bool, typer.Option("--uncalibrated", help="Labels just as likely as said.")] = False,
+    examples: Annotated[Path | None, typer.Option(help="Language models: answer as these: input, tab, answer.")] = None,
+    labels: Annotated[str | None, typer.Option(help="Language models: choose one of good,bad (or: examples).")] = None,
+    template: Annotated[str | None, typer.Option(help="Layout of both, as in Review: {input}\\nMood: {answer}")] = None,
+    uncalibrated: Annotated[bool, typer.Option("--uncalibrated", help="Labels without calibration.")] = False,
     batch_size: BatchSize = None,
     tag: Tag = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write here; after a kill, go on.")] = None,
@@ -172,6 +174,7 @@ def run(
 
     Translators translate, language models go on with prompts, encoders fill blanks, which are written [MASK].
     """
+    from regard.cli.ready import ready_model
     from regard.cli.run import Wanted, run_model
 
     reading = None
@@ -189,7 +192,7 @@ def run(
         near=near, examples=examples, labels=labels, template=template, uncalibrated=uncalibrated,
     )  # fmt: skip
     how = {"batch_size": batch_size, "engine": engine, "shortlist": shortlist, "threads": threads}
-    ready = _model(model, asked, tag=tag, **how)
+    ready = ready_model(model, asked, tag=tag, **how)
     run_model(ready, inputs or [], output, wanted)
 
 
@@ -230,6 +233,7 @@ def evaluate(
     """Score a model on held-out text, or given targets by a model."""
     from regard.cli.answer import evaluate_examples
     from regard.cli.evaluate import align_files, evaluate_files, evaluate_text, pronounce_files, score_files
+    from regard.cli.ready import ready_model
     from regard.tasks.answerer import Answerer
     from regard.tasks.filler import Filler
     from regard.tasks.teller import Teller
@@ -245,7 +249,7 @@ def evaluate(
         raise UserError("--choose-head compares heads with gold links; give them by --alignment FILE")
     asked = {"beam": beam, "num_best": 1, "sample": False, "max_tokens": None}
     how = {"batch_size": batch_size, "engine": engine, "shortlist": shortlist, "threads": threads}
-    translator = _model(model, asked, tag=tag, **how)
+    translator = ready_model(model, asked, tag=tag, **how)
     if isinstance(translator, Teller | Filler) and text and source is None and target is None and not chosen:
         evaluate_text(translator, text, as_json)
         return
@@ -321,10 +325,11 @@ def attend(
 ) -> None:
     """Show what a model looked at for each word it said."""
     from regard.cli.attend import attend_file, attend_text
+    from regard.cli.ready import ready_model
     from regard.tasks.align import Reading
 
     asked = {"beam": beam, "num_best": 1, "sample": False, "max_tokens": None}
-    found = _model(model, asked, tag=tag)
+    found = ready_model(model, asked, tag=tag)
     if bool(text) + (heads is not None) + (worst is not None) != 1:
         raise UserError("give a text to look at, or --heads FILE, or --worst FILE")
     if file := heads or worst:
@@ -351,23 +356,6 @@ def serve(
     from regard.serve.server import serve_models
 
     serve_models(models, host=host, port=port, engine=engine, threads=threads, key_file=key_file)
-
-
-def _model(folder: Path, asked: dict[str, Any], *, tag: str | None, **options: Any) -> Any:
-    """What is in a folder, ready to run as it was asked."""
-    from regard.cli.lines import warn
-    from regard.decode.config import search_for
-    from regard.exchange.folders import load_any
-    from regard.look.model import ready
-
-    begun, best, ended = ((folder / name).exists() for name in ("plan.json", "config.json", "README.md"))
-    if begun and best and not ended:
-        warn(f"the training of {folder} has not ended; this is its best model so far")
-    loaded = load_any(folder)
-    if tag is not None and loaded.task != "translation":
-        raise UserError("--tag is for translators of several directions; drop it")
-    tagged = {"tag": tag} if tag is not None else {}
-    return ready(loaded, search=search_for(loaded.search, **asked), **options, **tagged)
 
 
 @app.callback(invoke_without_command=True)

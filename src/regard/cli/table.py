@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from math import isfinite
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
 
 from regard.cli.judge import JUDGES, Given, Judged, Run
+from regard.errors import UserError
 from regard.files import write
 from regard.look.forest import Row, forest
 from regard.metrics.resample import SAMPLES, Estimate, Floats, Gap, System, estimate, gap, resampled
 from regard.train.config import AnyRecipe
 
+E = TypeVar("E", bound=Estimate)
 Runs = Mapping[str, Mapping[int, Run]]  # by name and seed, seeds being counted from 0
 Drawn = dict[tuple[str, int], Floats]  # likewise: scores on drawn test sets, which are worth keeping
 
@@ -69,11 +71,13 @@ class Table:
         drawn: Drawn,
     ) -> Table:
         """Of the runs that are there; what is drawn for one is added to `drawn`."""
+        _check_alike(runs)
         systems = {name: _system(name, runs[name], drawn, recipes[name].task) for name in recipes if runs.get(name)}
         higher = next(run.judged.higher for each in runs.values() for run in each.values())
-        quality = {name: estimate(system) for name, system in systems.items()}
+        low, high = JUDGES[next(iter(recipes.values())).task].limits.get(given.metric, (0.0, 100.0))
+        quality = {name: _within(estimate(system), low, high) for name, system in systems.items()}
         order = sorted(systems, key=lambda name: _rank(quality[name].value, higher))
-        ahead = {one: gap(systems[one], systems[two]) for one, two in pairwise(order)}
+        ahead = {one: _within(gap(systems[one], systems[two]), low - high, high - low) for one, two in pairwise(order)}
         lines = [
             Line(name=name, runs=runs[name], quality=quality[name], speed=speeds.get(name), ahead=ahead.get(name))
             for name in order
@@ -185,6 +189,16 @@ class Table:
         return forest(rows, title, quality, ["parameters", *[f"{self.items}/s"] * self.timed])
 
 
+def _check_alike(runs: Runs) -> None:
+    every = [(name, seed, run.judged.wanted) for name, each in runs.items() for seed, run in each.items()]
+    for name, seed, wanted in every:
+        if wanted != every[0][2]:
+            raise UserError(
+                f"{name}/{seed} was judged by other data than {every[0][0]}/{every[0][1]}, as the files have changed; "
+                "remove the judged.json of both, and run the same command"
+            )
+
+
 def _system(name: str, runs: Mapping[int, Run], drawn: Drawn, task: str) -> System:
     score, values = JUDGES[task].score, [run.judged.value for run in runs.values()]
     if score is None:
@@ -193,6 +207,13 @@ def _system(name: str, runs: Mapping[int, Run], drawn: Drawn, task: str) -> Syst
         if (name, seed) not in drawn:
             drawn[name, seed] = resampled(score(run.judged), len(run.judged.wanted))
     return System(name, values, [drawn[name, seed] for seed in runs])
+
+
+def _within(value: E, low: float, high: float) -> E:
+    """An interval goes no farther than the metric does."""
+    if value.low is None or value.high is None:
+        return value
+    return replace(value, low=max(low, value.low), high=min(high, value.high))
 
 
 def _begins(recipe: AnyRecipe) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby, zip_longest
@@ -29,6 +30,7 @@ MASK = "[MASK]"  # stands for a word that was taken out; kept among the tags, an
 ENDS = ("</s>", "[SEP]", "<|endoftext|>")  # what others call the end of a text
 SHOWN_UNKNOWN = "⁇"
 LARGEST = 64 << 20  # bytes of a file that is read
+MOST_NEW = 10_000  # words that are added to a tokenizer
 Placed = tuple[list[int], list[tuple[int, int]]]  # ids of a text, and from where to where in it each comes
 CODE = re.compile(">>.*?<<")  # how Marian's models are told a language, before a text
 
@@ -41,6 +43,7 @@ class Tokenizer:
     new_words: tuple[str, ...] = ()
     """Words that became tokens of their own after the tokenizer was trained; theirs are the last ids."""
     _new: re.Pattern[str] | None = None
+    _new_ids: Mapping[str, int] = {}
 
     def __init__(self, library: Library, kind: TokenizerKind, tags: Sequence[str] = ()) -> None:
         if len(set(tags)) != len(tags):
@@ -98,13 +101,17 @@ class Tokenizer:
 
     def extended(self, words: Sequence[str]) -> Tokenizer:
         """The same, with words more: where one stands after a space, it is one token."""
-        odd = [word for word in words if not word.strip() or any(c.isspace() for c in word) or words.count(word) > 1]
-        if odd or set(words) & set(self.new_words):
-            raise UserError(f"new words {', '.join(map(repr, odd or words))}: each is given once, and holds no space")
+        counts = Counter((*self.new_words, *words))
+        if len(counts) > MOST_NEW:
+            raise UserError(f"{len(counts):,} new words; at most {MOST_NEW:,} are added, so train a tokenizer instead")
+        odd = [word for word, count in counts.items() if count > 1 or not word or any(c.isspace() for c in word)]
+        if odd:
+            raise UserError(f"new words {', '.join(map(repr, odd))}: each is given once, and holds no space")
         if not words:
             return self
         more = copy.copy(self)
         more.new_words, more.vocabulary = (*self.new_words, *words), self.vocabulary + len(words)
+        more._new_ids = {**self._new_ids, **{word: i for i, word in enumerate(words, self.vocabulary)}}
         more._bytes = [*self._bytes, *((word if self.kind == "words" else f" {word}").encode() for word in words)]
         known = "|".join(re.escape(word) for word in sorted(more.new_words, key=len, reverse=True))
         more._new = re.compile(rf"({'^ ?| ' if self._drops_space else ' '})({known})(?!\w)")
@@ -145,7 +152,6 @@ class Tokenizer:
     def _encode_new(self, ready: Sequence[str]) -> list[Placed]:
         """New words by their own ids, what stands between them by the library."""
         assert self._new is not None
-        first = self.vocabulary - len(self.new_words)
         words = [list(self._new.finditer(text)) for text in ready]
         starts = [[0, *(word.end() for word in found)] for found in words]
         ends = [[*(word.start() for word in found), len(text)] for found, text in zip(words, ready, strict=True)]
@@ -158,7 +164,7 @@ class Tokenizer:
                 ids += row
                 spans += [(start + a, start + b) for a, b in inside]
                 if word is not None:
-                    ids.append(first + self.new_words.index(word[2]))
+                    ids.append(self._new_ids[word[2]])
                     spans.append(word.span())
             told.append((ids, spans))
         return told

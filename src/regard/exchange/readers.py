@@ -14,7 +14,7 @@ from regard.errors import UserError
 from regard.exchange.families import FAMILIES
 from regard.exchange.installed import installed
 from regard.files import write
-from regard.models.config import BertConfig, ReaderConfig
+from regard.models.config import OF_TOKENS, BertConfig, ReaderConfig
 from regard.shapes import Padded
 from regard.tasks.folder import Loaded
 
@@ -54,7 +54,7 @@ def write_reader(loaded: Loaded, folder: Path, rows: list[list[int]]) -> str:
 def _unfit(config: ReaderConfig) -> str:
     if not isinstance(config.trunk, BertConfig):
         return f"{config.trunk.kind} reads here, and there are readers with BERT alone"
-    if config.pooling != "first" and config.question not in ("tagging", "spans"):
+    if config.pooling != "first" and config.question not in OF_TOKENS:
         return f"model.pooling is {config.pooling}, and theirs is first"
     return "pairs are read in both orders" if config.symmetric else ""
 

@@ -289,6 +289,7 @@ class ElmoConfig(TextConfig):
 
 
 Trunk = BertConfig | GptConfig | RecurrentTextConfig | ElmoConfig
+OF_TOKENS = ("tagging", "spans")  # questions about each token; the others are about texts
 
 
 @dataclass(frozen=True, kw_only=True)

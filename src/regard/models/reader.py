@@ -16,7 +16,7 @@ from regard.attention.mask import Mask
 from regard.attention.multihead import MultiheadAttention
 from regard.attention.site import Site
 from regard.models.bert import Bert
-from regard.models.config import BertConfig, ElmoConfig, GptConfig, ReaderConfig, RecurrentTextConfig, Trunk
+from regard.models.config import OF_TOKENS, BertConfig, ElmoConfig, GptConfig, ReaderConfig, RecurrentTextConfig, Trunk
 from regard.models.elmo import Elmo, Mix
 from regard.models.gpt import Gpt
 from regard.models.lstm import RecurrentText
@@ -48,7 +48,7 @@ class Reader(nn.Module):
 
     @property
     def _of_tokens(self) -> bool:
-        return self.config.question in ("tagging", "spans")
+        return self.config.question in OF_TOKENS
 
     def see(self, texts: Padded, segments: Tensor, site: Site = Site()) -> Seen:
         """Texts, of which segments (B, T) are 1 in second parts and 0 elsewhere."""
@@ -108,7 +108,7 @@ def _elmo(reader: Reader, texts: Padded, segments: Tensor, site: Site) -> Seen:
 def _encoder(reader: Reader, texts: Padded, segments: Tensor, site: Site) -> Seen:
     trunk = reader.trunk
     x = trunk(texts, segments if trunk.config.segments > 1 else None, site)
-    if reader.config.pooling == "first":
+    if reader.config.pooling == "first" and not reader._of_tokens:
         return Seen(x, trunk.pooled(x))
     real = torch.arange(x.shape[1], device=x.device)[None] < texts.lengths[:, None]
     return Seen(x, (x * real[..., None]).sum(1) / texts.lengths[:, None])

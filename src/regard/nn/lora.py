@@ -8,10 +8,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.attention.score import Score
 from regard.errors import UserError
 from regard.nn.embed import Embedding
 from regard.nn.recurrent import RecurrentLayers
-from regard.nn.stack import Stack
+from regard.nn.stack import Block, Stack
 from regard.rng import Key
 
 SCALE = 2.0  # of the change, whatever its rank: alpha / r of [Hu+ 2022, section 4.1]
@@ -37,9 +38,10 @@ class LowRank(nn.Linear):
 
 def hold(model: nn.Module, *, frozen: int = 0, rank: int = 0, seed: int = 0, grown: bool = False) -> None:
     """Freeze word tables and the lowest layers of each stack; with a rank, all layers, but for low-rank changes of
-    their linear maps. Tables that have `grown` move nevertheless: their new words have much to learn."""
-    layered = [module for module in model.modules() if isinstance(module, Stack | RecurrentLayers)]
-    depth = max((len(_layers(module)) for module in layered), default=0)
+    their linear maps, learned scores left out. Tables that have `grown` move nevertheless: new words have much to
+    learn."""
+    layered = _layered(model)
+    depth = max(map(len, layered), default=0)
     if frozen > depth:
         raise UserError(f"train.frozen {frozen} of {depth} layers; give {depth} or less")
     stacks = [(name, module) for name, module in model.named_modules() if isinstance(module, Stack)]
@@ -49,12 +51,13 @@ def hold(model: nn.Module, *, frozen: int = 0, rank: int = 0, seed: int = 0, gro
         for module in model.modules():
             if isinstance(module, Embedding):
                 module.requires_grad_(grown)
-    for module in layered:
-        _layers(module)[: depth if rank else frozen].requires_grad_(False)
-        if rank and isinstance(module, Stack):
-            module.norm.requires_grad_(False)
+    for layers in layered:
+        layers[: depth if rank else frozen].requires_grad_(False)
     for path, stack in stacks if rank else ():
-        for name, linear in [(n, m) for n, m in stack.named_modules() if isinstance(m, nn.Linear)]:
+        stack.norm.requires_grad_(False)
+        scores = {part for score in stack.modules() if isinstance(score, Score) for part in score.modules()}
+        linears = [(n, m) for n, m in stack.named_modules() if isinstance(m, nn.Linear) and m not in scores]
+        for name, linear in linears:
             owner, _, leaf = name.rpartition(".")
             setattr(stack.get_submodule(owner), leaf, LowRank(linear, rank, Key(seed, ("lora", path, name))))
 
@@ -70,5 +73,9 @@ def merged_parameters(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
             yield name, (changed[owner].merged() if leaf == "weight" else parameter).detach()
 
 
-def _layers(module: Stack | RecurrentLayers) -> nn.ModuleList:
-    return module.blocks if isinstance(module, Stack) else module.layers
+def _layered(model: nn.Module) -> list[nn.ModuleList]:
+    """Layers that stand one above the other, the lowest first; ELMo's have recurrent layers of one in them."""
+    kinds = Block | RecurrentLayers | nn.RNNBase
+    lists = [m for m in model.modules() if isinstance(m, nn.ModuleList) and any(isinstance(n, kinds) for n in m)]
+    inner = {id(m) for layers in lists for m in layers.modules() if m is not layers}
+    return [layers for layers in lists if id(layers) not in inner]

@@ -61,8 +61,10 @@ class Answerer(Ready):
         """What each token looked at."""
         import torch
 
-        trace = Trace()
-        batch = Batch.of([next(iter(self.layout.units([self.example(line)])))])
+        if not line.strip():
+            raise UserError("the text is blank; give one to look at")
+        trace, unit = Trace(), next(self.layout.units([self.example(line)]))
+        batch = Batch.of([unit[:1]])  # of choices the first
         with torch.no_grad():
             self.model.see(batch.texts, batch.segments, Site(trace=trace))
         if not trace.records:

@@ -56,7 +56,9 @@ class Layout:
         """In order; rows of documents in which no answer stands come with None."""
         make = {"choice": self._choices, "tagging": self._words, "spans": self._windows}
         for item, example in enumerate(examples):
+            before = self.cut
             yield from make.get(self.config.question, self._texts)(item, example)
+            self.cut = min(self.cut, before + 1)
 
     def frame(self, *parts: Sequence[int]) -> tuple[list[int], int]:
         """The ids of one text or two, with marks, the longer one cut if there is no room; and where the second is."""
@@ -101,7 +103,9 @@ class Layout:
         """The question before every window of the document, which overlap by half."""
         document, question = example.texts
         ((ids, spans),) = self.tokenizer.places([document])
-        asked = self.tokenizer.encode([question])[0][: self.max_length // 3]
+        asked, most = self.tokenizer.encode([question])[0], self.max_length // 3
+        self.cut += len(asked) > most
+        asked = asked[:most]
         room = self.max_length - 3 - len(asked)
         places = np.array(spans, np.int64).reshape(-1, 2)
         for at in range(0, max(1, len(ids) - room // 2), max(1, room // 2)):
@@ -112,7 +116,8 @@ class Layout:
 
 def _stands(example: Example, places: NDArray[np.int64], second: int) -> tuple[int, int] | None:
     """The first and last token of the first answer that is whole among these places."""
-    for start, text in example.answer or ():
+    for at, text in example.answer or ():
+        start, text = at + len(text) - len(text.lstrip()), text.strip()
         inside = ((places[:, 1] > start) & (places[:, 0] < start + len(text))).nonzero()[0]
         if len(inside) and places[inside[0], 0] <= start and places[inside[-1], 1] >= start + len(text):
             return second + int(inside[0]), second + int(inside[-1])

@@ -93,7 +93,7 @@ class Prompter:
         tick: Callable[[int], None] | None = None,
     ) -> list[list[Choice]]:
         """For each input the labels, likeliest first; none for a blank one. Calibrated, what the model says to inputs
-        without content is divided out [Zhao+ 2021, eq. 1]."""
+        without content is divided out [Zhao+ 2021, section 5]."""
         found: list[list[Choice]] = [[] for _ in texts]
         size = max(1, BUNCH // (len(self.endings) * len(self._prompt("", self.most) + "\n")))
         for at in range(0, len(texts), size):
@@ -151,9 +151,9 @@ class Prompter:
             if fit and self.room is not None and _longest(fit.rows) > self.room:
                 count = self._fit([texts[i]], self.most)
                 (rows,) = self._rows([texts[i]], count)
-                if (over := _longest(rows) - self.room) > 0:
+                if _longest(rows) > self.room:
                     self.warn(f"line {first + i} is longer than {self.room} tokens; the beginning of it is not read")
-                fitted[i] = Fitted(count, [row[max(0, over) :] for row in rows])
+                fitted[i] = Fitted(count, self._cut(rows))
         least, i = min(((fit.shots, i) for i, fit in enumerate(fitted) if fit), default=(len(self.shots), 0))
         if least < len(self.shots) and not self._warned:
             self._warned = True
@@ -161,10 +161,14 @@ class Prompter:
             self.warn(f"{those}; wherever {self.room} tokens do not hold them all, the oldest are left out")
         return fitted
 
+    def _cut(self, rows: Rows) -> Rows:
+        over = 0 if self.room is None else max(0, _longest(rows) - self.room)
+        return [row[over:] for row in rows]
+
     def _bias(self, count: int) -> Tensor:
         """Log of the labels' mean probabilities (L,) after inputs without content."""
         if count not in self._nothing:
-            said = self._log_probs(count, self._rows(NOTHING, count)).log_softmax(-1)
+            said = self._log_probs(count, [self._cut(rows) for rows in self._rows(NOTHING, count)]).log_softmax(-1)
             self._nothing[count] = said.logsumexp(0)  # of the sum: a constant for all labels cancels
         return self._nothing[count]
 
@@ -189,7 +193,8 @@ class Prompter:
         import torch
 
         if self._read is None or self._read[0] != count:
-            shared = _shared([rows[0] for rows in self._rows(NOTHING, count)])
+            shots = "".join(self.shots[len(self.shots) - count :])
+            shared = _shared([*self.model.prompts([shots]), *(rows[0] for rows in self._rows(NOTHING, count))])
             net, state = self.model.model, self.model.model.nothing_yet(1)
             for at in range(0, len(shared), ONWARD):
                 with torch.no_grad():

@@ -82,7 +82,8 @@ class Reading:
         return plan(self.lengths, self.lengths, self.batch_tokens, Key(seed, ("batches", epoch)))
 
     def largest(self) -> Names:
-        return max(plan(self.lengths, self.lengths, self.batch_tokens, None), key=lambda name: self.shape(name)[0:3:2])
+        every = plan(self.lengths, self.lengths, self.batch_tokens, None)
+        return max(every, key=lambda name: self.shape(name).rows * self.shape(name).target)
 
     def shape(self, name: Names) -> Shape:
         lengths = [len(row.ids) for i in name for row in self.units[i]]

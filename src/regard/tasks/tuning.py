@@ -14,7 +14,7 @@ from regard.data.config import LabelTask
 from regard.data.examples import Example
 from regard.data.tokenizer import Tokenizer
 from regard.errors import UserError
-from regard.models.config import BertConfig, ModelConfig, ReaderConfig, Trunk
+from regard.models.config import OF_TOKENS, BertConfig, ModelConfig, ReaderConfig, Trunk
 from regard.rng import Key
 from regard.tasks.layout import MARKS, is_encoder
 
@@ -33,8 +33,11 @@ def reader_for(
     vocabulary = tokenizer.vocabulary + (0 if is_encoder(trunk) else MARKS)
     trunk = replace(trunk, vocabulary=vocabulary)
     if isinstance(trunk, BertConfig):
-        trunk = replace(trunk, guesses=False, next_sentence=False, pooler=config.pooling == "first")
+        pooler = config.pooling == "first" and question not in OF_TOKENS
+        trunk = replace(trunk, guesses=False, next_sentence=False, pooler=pooler)
     pairs = question in ("choice", "spans") or (question != "tagging" and any(len(e.texts) == 2 for e in train))
+    if config.symmetric and (not pairs or question not in ("classification", "regression")):
+        raise UserError("model.symmetric reads pairs of texts in both orders, and here are none; drop it")
     config = replace(config, trunk=trunk, question=question, pairs=pairs, labels=_labels(question, train))
     if question == "regression":
         numbers = [example.answer for example in train]
@@ -61,7 +64,7 @@ def _labels(question: LabelTask, train: Sequence[Example]) -> tuple[str, ...]:
 
 
 @torch.no_grad()
-def take_weights(model: nn.Module, given: nn.Module, where: Any, grown: Sequence[Sequence[int]] = ()) -> None:
+def take_weights(model: nn.Module, given: Any, where: Any, grown: Sequence[Sequence[int]] = ()) -> None:
     """The weights of another model of the same shape. Word tables may be longer: each of `grown` is a new word that
     begins as the mean of those ids, or of nothing near the mean of all words [Hewitt 2021]."""
     reads = hasattr(model, "trunk")
@@ -72,11 +75,16 @@ def take_weights(model: nn.Module, given: nn.Module, where: Any, grown: Sequence
     wrong += [] if reads else sorted(theirs.keys() - ours.keys())
     if wrong:
         raise UserError(f"{where} has another shape ({', '.join(wrong[:4])}); use the model section of its recipe.yaml")
+    marks = MARKS if hasattr(given, "trunk") and not is_encoder(given.config.trunk) else 0  # they stay the last
     for name in ours.keys() - new:
-        old = theirs[name]
-        ours[name][: len(old)] = old
-        for i, ids in enumerate(grown if len(ours[name]) > len(old) else (), len(old)):
-            ours[name][i] = old[list(ids)].mean(0) if ids else _near_all(old, Key(i, ("mark",)))
+        mine, old = ours[name], theirs[name]
+        if mine.shape == old.shape:
+            mine.copy_(old)
+            continue
+        first = len(old) - marks
+        mine[:first], mine[first + len(grown) :] = old[:first], old[first:]
+        for i, ids in enumerate(grown, first):
+            mine[i] = old[list(ids)].mean(0) if ids else _near_all(old, Key(i, ("mark",)))
 
 
 def _fits(ours: Tensor, theirs: Tensor | None, more: int) -> bool:
