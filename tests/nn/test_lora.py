@@ -69,7 +69,7 @@ def test_a_changed_model_begins_as_the_unchanged_one(name: str) -> None:
     linear = [part for part in plain.modules() if isinstance(part, nn.Linear)]
     others = {"bert": 1, "additive": 2 * 3}.get(name, 0)  # what BERT has above its layers, and learned scores
     assert len(changed) == len(linear) - others
-    near = 1e-6 if name == "additive" else 0.0  # whose sums go another way, as memory lies otherwise
+    near = 1e-5 if name == "additive" else 0.0  # whose sums go another way, as memory lies otherwise
     for site in (Site(), Site(key=Key(0, ("dropout",)))):
         assert torch.allclose(logits(model, site), logits(plain, site), atol=near, rtol=0)
 

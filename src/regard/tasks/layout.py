@@ -108,7 +108,8 @@ class Layout:
         asked = asked[:most]
         room = self.max_length - 3 - len(asked)
         places = np.array(spans, np.int64).reshape(-1, 2)
-        for at in range(0, max(1, len(ids) - room // 2), max(1, room // 2)):
+        step = max(1, room // 2)
+        for at in range(0, max(1, len(ids) - room + step), step):
             row, second = self.frame(asked, ids[at : at + room])
             here = places[at : at + room]
             yield [Row(row, second, item, _stands(example, here, second), here)]

@@ -115,10 +115,12 @@ class Prompter:
     def _rows(self, texts: Sequence[str], count: int) -> list[Rows]:
         """The tokens of each prompt as they are, and with each label. Labels are read together with what precedes them,
         for where one token ends and the next begins may depend on both."""
-        tokenizer, start = self.model.tokenizer, self.model.start
-        whole = [self._prompt(text, count) + ending for text in texts for ending in self.endings]
-        rows = iter([tokenizer.prompt(ids, start) for ids in tokenizer.encode(whole, spaced=False)])
+        rows = iter(self._tokens([self._prompt(text, count) + ending for text in texts for ending in self.endings]))
         return [[next(rows) for _ in self.endings] for _ in texts]
+
+    def _tokens(self, texts: Sequence[str]) -> list[list[int]]:
+        tokenizer, start = self.model.tokenizer, self.model.start
+        return [tokenizer.prompt(ids, start) for ids in tokenizer.encode(texts, spaced=False)]
 
     def _check(self) -> None:
         ((prompt, *labelled),) = self._rows([""], 0)
@@ -194,7 +196,7 @@ class Prompter:
 
         if self._read is None or self._read[0] != count:
             shots = "".join(self.shots[len(self.shots) - count :])
-            shared = _shared([*self.model.prompts([shots]), *(rows[0] for rows in self._rows(NOTHING, count))])
+            shared = _shared([*self._tokens([shots]), *(rows[0] for rows in self._rows(NOTHING, count))])
             net, state = self.model.model, self.model.model.nothing_yet(1)
             for at in range(0, len(shared), ONWARD):
                 with torch.no_grad():
