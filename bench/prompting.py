@@ -4,13 +4,15 @@
 
 Accuracy of label scoring on the development sentences of GLUE's SST-2 [Wang+ 2019], raw and calibrated, with examples
 drawn from its training sentences, as many of each label (an odd one of either), in an order drawn too: the mean over
-seeds, and its 95 % interval by Student's t, which tells of the draw of examples, not of the sentences. One thread.
+seeds, and its 95 % interval by Student's t, which tells of the draw of examples, not of the sentences. Beside it the
+same model, tuned on the same examples. One thread.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean, stdev
@@ -19,12 +21,22 @@ import torch
 from scipy.stats import t
 
 import regard
+from regard.cli.tasks import save_words, task_for, trainer_for
+from regard.data.examples import Example
 from regard.data.text import kept, lines
 from regard.progress import Progress
 from regard.rng import Key
 from regard.tasks.prompt import Prompter
+from regard.tasks.reading import Reading, answers
+from regard.train.config import parse_recipe
 
 TASKS = {"SST-2": "glue/SST-2/{}.tsv"}
+TUNED = """
+task: classification
+data: {train: [{file: x.tsv}], max_length: 128}
+train: {steps: 40, lr: 5.0e-4, batch_tokens: 512, auxiliary: 0.5}
+"""
+UPDATES = 40
 TEMPLATE = "Review: {input}\nSentiment: {answer}"
 Labelled = list[tuple[str, int]]
 
@@ -53,6 +65,23 @@ def accuracies(prompter: Prompter, labels: Sequence[str], test: Labelled) -> tup
     return mean(right[0]), mean(right[1])
 
 
+def tuned(base: Path, shots: Labelled, test: Labelled, seed: int) -> float:
+    """Accuracy of the same model, tuned on the same examples [Radford+ 2018] for a fixed number of updates."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "shots.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in shots), "utf-8")
+        settings = f"model.base={base}", f"data.train=[{{file: {folder}/shots.tsv}}]", f"train.seed={seed}"
+        recipe = parse_recipe(TUNED, "bench", settings)
+        save_words(recipe, folder, None)
+        task, _ = task_for(recipe, folder)
+        trainer = trainer_for(recipe, folder, task)
+        for step in range(UPDATES):
+            trainer.update(trainer.weights, step)
+        assert isinstance(task, Reading)
+        said = answers(trainer.weights.model, task.layout, [Example((text,), None, 1) for text, _ in test])
+    return mean(answer.said == str(label) for answer, (_, label) in zip(said, test, strict=True))
+
+
 def told(values: Sequence[float]) -> str:
     """A mean and its interval, in percent."""
     if len(values) == 1:
@@ -74,7 +103,8 @@ def main() -> None:
     model, labels = regard.load(asked.model, threads=1), asked.labels.split(",")
     train, test = read(asked.task, "train"), read(asked.task, "dev")
     runs = [(count, seed) for count in map(int, asked.shots.split(",")) for seed in range(asked.seeds if count else 1)]
-    found: dict[int, list[tuple[float, float]]] = {}
+    often = max(sum(label == each for _, label in test) for each in (0, 1)) / len(test)
+    found: dict[int, list[tuple[float, float, float]]] = {}
     warned: dict[str, None] = {}
     with Progress(len(runs), "prompts") as progress:
         for number, (count, seed) in enumerate(runs, 1):
@@ -82,16 +112,17 @@ def main() -> None:
             prompter = Prompter(
                 model, shots, asked.template.replace("\\n", "\n"), labels, warn=lambda text: warned.update({text: None})
             )
-            found.setdefault(count, []).append(accuracies(prompter, labels, test))
+            trained = tuned(asked.model, drawn(train, count, seed), test, seed) if count > 1 else often
+            found.setdefault(count, []).append((*accuracies(prompter, labels, test), trained))
             progress.update(number)
-    often = max(sum(label == each for _, label in test) for each in (0, 1)) / len(test)
     for text in [*list(warned)[:3], *([f"and {len(warned) - 3} warnings more"] if len(warned) > 3 else [])]:
         print(text, file=sys.stderr)
     print(f"{asked.model}, {asked.task}, {len(test)} sentences, labels {' / '.join(labels)}, accuracy in %\n")
-    print("| examples | raw | calibrated | the more frequent label always | draws |\n|---|---|---|---|---|")
-    for count, pairs in found.items():
-        raw, calibrated = (told(values) for values in zip(*pairs, strict=True))
-        print(f"| {count} | {raw} | {calibrated} | {100 * often:.1f} | {len(pairs)} |")
+    print("| examples | raw | calibrated | tuned on the same | the more frequent label always | draws |")
+    print("|---|---|---|---|---|---|")
+    for count, each in found.items():
+        raw, calibrated, trained = (told(values) for values in zip(*each, strict=True))
+        print(f"| {count} | {raw} | {calibrated} | {trained if count > 1 else '–'} | {100 * often:.1f} | {len(each)} |")
 
 
 if __name__ == "__main__":

@@ -69,9 +69,8 @@ def main() -> None:
             print(f"round {number + 1}: {way}", file=sys.stderr, flush=True)
             command = [sys.executable, "-m", "bench.tuning", "--way", way, "--threads", str(given.threads)]
             found[way].append(json.loads(subprocess.run(command, check=True, capture_output=True).stdout))
-    print(
-        "| what moves | weights that move | ms an update | largest memory, MB | of it for training |\n|---|---|---|---|---|"
-    )
+    print("| what moves | weights that move | ms an update | largest memory, MB | of it for training |")
+    print("|---|---|---|---|---|")
     for way, rounds in found.items():
         ms, peak, before = (statistics.median(r[k] for r in rounds) for k in ("seconds", "peak", "before"))
         print(f"| {way} | {rounds[0]['moving']:,.0f} | {1000 * ms:.0f} | {peak:.0f} | {peak - before:.0f} |")

@@ -188,18 +188,17 @@ def test_windows_cover_a_document_and_wanted_tokens_spell_the_answer(
     assert (len(made) - 1) * step + room >= len(whole), "the last window reaches the end"
     assert len(made) == 1 or (len(made) - 2) * step + room < len(whole), "and no earlier one"
     first, last = at + len(gold) - len(gold.lstrip()), at + len(gold.rstrip())
-    held = [i for i, (a, b) in enumerate(spans) if b > first and a < last] if gold.strip() else []
-    held = held if held and spans[held[0]][0] <= first and spans[held[-1]][1] >= last else []
     for number, row in enumerate(made):
         begin = number * step
         assert row.ids == [layout.first, *asked, layout.between, *whole[begin : begin + room], layout.last]
         assert len(row.ids) <= max_length
         assert row.spots.tolist() == [list(span) for span in spans[begin : begin + room]]
-        if not held or held[0] < begin or held[-1] >= begin + room:
+        held = [i for i, (a, b) in enumerate(row.spots.tolist()) if b > first and a < last] if gold.strip() else []
+        if not held or row.spots[held[0], 0] > first or row.spots[held[-1], 1] < last:
             assert row.wanted is None
             continue
         a, b = (i - row.second for i in row.wanted)
-        assert (begin + a, begin + b) == (held[0], held[-1])
+        assert (a, b) == (held[0], held[-1])
         told = document[row.spots[a, 0] : row.spots[b, 1]]
         outer = told.split(gold.strip())
         assert len(outer) > 1, "what the tokens spell holds the answer"

@@ -36,7 +36,7 @@ def words_of(folder: Path) -> Tokenizers:
 
     if any((folder / name).is_file() for name in ("recipe.yaml", "tokenizer-source.json")):
         return load_tokenizers(folder)
-    if (folder / CONFIG).is_file():
+    if folder.is_file() or (folder / CONFIG).is_file():
         found = load_any(folder).tokenizers
     else:
         alone = read_tokenizer(folder)
