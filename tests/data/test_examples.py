@@ -370,13 +370,11 @@ def test_settings_that_cannot_work_are_refused() -> None:
         ({"train": some, "hold_out": 0.6}, "hold_out 0.6; give a share up to 0.5, or valid, not both"),
         ({"train": some, "valid": some, "hold_out": 0.1}, "or valid, not both"),
         ({"train": some, "limit": 0}, "limit 0 leaves no example"),
-        ({"train": some, "new_words": ("covid", "")}, "new_words: '' is empty or holds a space"),
-        ({"train": some, "new_words": ("two words",)}, "'two words' is empty or holds a space"),
         ({"train": some, "max_length": 4}, "max_length 4 has room for marks only"),
     ):
         with pytest.raises(UserError, match=why):
             LabelledDataConfig(**given_settings)  # type: ignore[arg-type]
-    assert LabelledDataConfig(train=some, new_words=("covid",), limit=1, max_length=5).valid == ()
+    assert LabelledDataConfig(train=some, limit=1, max_length=5).valid == ()
 
 
 @settings(deadline=None, derandomize=True, max_examples=300)

@@ -54,6 +54,7 @@ def train(
     minutes: Minutes = None,
     setting: Settings = None,
     start: Annotated[Path | None, typer.Option("--from", help="Begin with this model's weights and words.")] = None,
+    new_words: Annotated[Path | None, typer.Option(help="With --from: words, one a line, that get tokens.")] = None,
     goes_on: Annotated[bool, typer.Option("--continue", help="Go on in the folder with changed settings.")] = False,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also log for TensorBoard, in the folder.")
@@ -67,7 +68,7 @@ def train(
     from regard.cli.train import run
 
     asked = Asked(recipe, source, target, valid_source, valid_target, text, minutes, setting or [])
-    run(asked, out, Cores(processes, threads), start, goes_on, tensorboard)
+    run(asked, out, Cores(processes, threads), start, new_words, goes_on, tensorboard)
 
 
 @app.command()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -29,7 +29,7 @@ from regard.tasks.masked import Blanks, MaskedModelling
 from regard.tasks.prepare import Left, exchanged, held_out, store_for, tokenizers_for
 from regard.tasks.reading import Reading
 from regard.tasks.translation import Translation
-from regard.tasks.tuning import origins, reader_for, settle_reader, take_weights
+from regard.tasks.tuning import Grown, origins, reader_for, settle_reader, take_weights
 from regard.train.config import (
     AnyRecipe,
     BothWaysRecipe,
@@ -50,21 +50,22 @@ READ = get_args(LabelTask)
 Told = Callable[[dict[str, float], int], None]  # what is told of metrics, at which step
 
 
-def save_words(recipe: AnyRecipe, out: Path, start: Path | None) -> None:
-    """The words of a model that is begun with, once, before anything else; it keeps them, and may get more."""
-    given = _begun(recipe, start) or getattr(recipe.data, "words", None)
-    new = tuple(getattr(recipe.data, "new_words", ()))
-    if given is None and new:
-        raise UserError("data.new_words adds to the words of a model that is begun with; give one, or drop them")
-    if given is None or any(out.glob("tokenizer*.json")):
-        return
-    found = words_of(placed(Path(given)))
-    if isinstance(recipe, Recipe) and isinstance(found.target, ForeignTokenizer):
-        raise UserError(
-            f"{given}: a translator that another tool made runs here, but is not trained further; drop --from"
-        )
-    more = found.target.extended(new)
-    save_tokenizers(out, Tokenizers(more, more) if new else found)
+def save_words(recipe: AnyRecipe, out: Path, start: Path | None, new: Sequence[str] = ()) -> None:
+    """The words of a model that is begun with, once, before anything else; it keeps them, and may get new ones."""
+    begun = _begun(recipe, start)
+    given = begun or getattr(recipe.data, "words", None)
+    if new and begun is None:
+        raise UserError("--new-words adds to the words of a model that is begun with; give it by --from")
+    if any(out.glob("tokenizer*.json")):
+        if missing := set(new) - set(load_tokenizers(out).target.new_words):
+            raise UserError(f"{out} was begun without the new word {min(missing)!r}; choose another --out")
+    elif given is not None:
+        found = words_of(placed(Path(given)))
+        if isinstance(recipe, Recipe) and isinstance(found.target, ForeignTokenizer):
+            raise UserError(
+                f"{given}: a translator that another tool made runs here, but is not trained further; drop --from"
+            )
+        save_tokenizers(out, found.extended(new))
 
 
 def _begun(recipe: AnyRecipe, start: Path | None) -> str | Path | None:
@@ -188,14 +189,14 @@ def _model(recipe: AnyRecipe, out: Path, task: AnyTask, start: Path | None) -> n
         begun = None if task.layout.config.fresh else begun
     else:
         model = build(recipe.model.sized(*task.sizes), seed)  # type: ignore[union-attr]
-    grown: list[list[int]] = []
+    grown = Grown()
     if begun is not None:
-        if not isinstance(task, Translation):
-            grown = origins(load_tokenizers(out).target, words_of(placed(Path(begun))).target, marks)
+        now, before = load_tokenizers(out), words_of(placed(Path(begun)))
+        grown = Grown(origins(now.source, before.source, marks), origins(now.target, before.target, marks))
         take_weights(model, _given(begun).model, begun, grown)
     if isinstance(recipe.train, TuneConfig):
         frozen = recipe.train.frozen if isinstance(recipe.train, ReadTrainConfig) else 0
-        hold(getattr(model, "trunk", model), frozen=frozen, rank=recipe.train.lora, seed=seed, grown=bool(grown))
+        hold(getattr(model, "trunk", model), frozen=frozen, rank=recipe.train.lora, seed=seed, grown=bool(grown.target))
     return model
 
 

@@ -6,7 +6,7 @@ import ctypes
 import fcntl
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from regard.cli.card import card, training_curve
 from regard.cli.processes import AS_FOUND, Cores, keep_step, say, settle
 from regard.cli.starter import Asked
 from regard.cli.tasks import Told, save_words, task_for, trainer_for
+from regard.data.text import lines
 from regard.errors import UserError
 from regard.files import write
 from regard.progress import duration
@@ -28,12 +29,21 @@ from regard.train.loop import InterruptedTrainingError
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 
 
-def run(asked: Asked, out: Path | None, cores: Cores, start: Path | None, goes_on: bool, tensorboard: bool) -> None:
+def run(
+    asked: Asked,
+    out: Path | None,
+    cores: Cores,
+    start: Path | None,
+    new_words: Path | None,
+    goes_on: bool,
+    tensorboard: bool,
+) -> None:
     recipe, told = asked.recipe()
     world = World.of_torchrun()
     for line in told if world.leads else ():
         say(line)
-    launch(recipe, out or asked.folder, cores, start, goes_on, tensorboard, world)
+    new = [] if new_words is None else [line.strip() for line in lines(new_words, strict=True) if line.strip()]
+    launch(recipe, out or asked.folder, cores, start, goes_on, tensorboard, world, new)
 
 
 def launch(
@@ -44,6 +54,7 @@ def launch(
     goes_on: bool,
     tensorboard: bool,
     world: World = ALONE,
+    new_words: Sequence[str] = (),
 ) -> None:
     """Train in a folder that no other run is in."""
     if not world.leads:
@@ -55,7 +66,7 @@ def launch(
         recipe, start = replace(recipe, model=replace(recipe.model, base=str(start))), None
     with _alone(out):
         _same_recipe(out, recipe, goes_on)
-        save_words(recipe, out, start)
+        save_words(recipe, out, start, new_words)
         try:
             train(recipe, out, cores, start, tensorboard, world)
         except InterruptedTrainingError as stopped:

@@ -172,8 +172,6 @@ class LabelledDataConfig:
     """Training examples at most, drawn at random, the same in every run."""
     tokenizer: TokenizerConfig = TokenizerConfig()
     """Used when no model is begun with."""
-    new_words: tuple[str, ...] = ()
-    """Words that become tokens of their own."""
     max_length: int = 128
     """Tokens of an example at most; longer ones are cut, documents of spans are read in overlapping windows."""
 
@@ -184,7 +182,5 @@ class LabelledDataConfig:
             raise UserError(f"hold_out {self.hold_out:g}; give a share up to 0.5, or valid, not both")
         if self.limit is not None and self.limit < 1:
             raise UserError(f"limit {self.limit} leaves no example; use 1 or more, or drop it")
-        if bad := [word for word in self.new_words if not word or any(c.isspace() for c in word)]:
-            raise UserError(f"new_words: {bad[0]!r} is empty or holds a space; give single words")
         if self.max_length < 5:
             raise UserError(f"max_length {self.max_length} has room for marks only; use 5 or more, say 128")

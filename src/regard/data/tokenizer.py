@@ -316,6 +316,11 @@ class Tokenizers:
         """Words of each."""
         return self.source.vocabulary, self.target.vocabulary
 
+    def extended(self, words: Sequence[str]) -> Tokenizers:
+        """Both with words more."""
+        target = self.target.extended(words)
+        return Tokenizers(target if self.source is self.target else self.source.extended(words), target)
+
     def read(self, texts: Sequence[str], tag: str | None = None) -> list[list[int]]:
         """Sources as a model reads them: the direction's tag if there is one, the words, the end mark."""
         first = [] if tag is None else [self.source.tag_id(tag)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean, pstdev
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -63,15 +63,26 @@ def _labels(question: LabelTask, train: Sequence[Example]) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
+class Grown(NamedTuple):
+    """New words that are read and said: of each the old ids that it begins as the mean of; of marks, none."""
+
+    source: Sequence[Sequence[int]] = ()
+    target: Sequence[Sequence[int]] = ()
+
+
+NOTHING_NEW = Grown()
+
+
 @torch.no_grad()
-def take_weights(model: nn.Module, given: Any, where: Any, grown: Sequence[Sequence[int]] = ()) -> None:
-    """The weights of another model of the same shape. Word tables may be longer: each of `grown` is a new word that
-    begins as the mean of those ids, or of nothing near the mean of all words [Hewitt 2021]."""
+def take_weights(model: nn.Module, given: Any, where: Any, grown: Grown = NOTHING_NEW) -> None:
+    """The weights of another model of the same shape, but for word tables, which may be longer by new words: each
+    begins as the mean of some old ones, or near the mean of all [Hewitt 2021]."""
     reads = hasattr(model, "trunk")
     ours = dict((model.trunk if reads else model).named_parameters())  # type: ignore[union-attr]
     theirs = dict(getattr(given, "trunk", given).named_parameters())
     new = {name for name in ours if reads and name.startswith("pooler.") and name not in theirs}
-    wrong = sorted(name for name in ours.keys() - new if not _fits(ours[name], theirs.get(name), len(grown)))
+    more = {name: grown.source if name.startswith("source") else grown.target for name in ours}
+    wrong = sorted(name for name in ours.keys() - new if not _fits(ours[name], theirs.get(name), len(more[name])))
     wrong += [] if reads else sorted(theirs.keys() - ours.keys())
     if wrong:
         raise UserError(f"{where} has another shape ({', '.join(wrong[:4])}); use the model section of its recipe.yaml")
@@ -82,8 +93,8 @@ def take_weights(model: nn.Module, given: Any, where: Any, grown: Sequence[Seque
             mine.copy_(old)
             continue
         first = len(old) - marks
-        mine[:first], mine[first + len(grown) :] = old[:first], old[first:]
-        for i, ids in enumerate(grown, first):
+        mine[:first], mine[first + len(more[name]) :] = old[:first], old[first:]
+        for i, ids in enumerate(more[name], first):
             mine[i] = old[list(ids)].mean(0) if ids else _near_all(old, Key(i, ("mark",)))
 
 
