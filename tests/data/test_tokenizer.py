@@ -1,19 +1,21 @@
 import json
 import unicodedata
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import normalizers
+from tokenizers import Tokenizer as Library
+from tokenizers import models, normalizers, pre_tokenizers
 from tokenizers.pre_tokenizers import ByteLevel
 
 from regard.data import tokenizer as module
 from regard.data.config import TokenizerConfig
 from regard.data.spelling import BYTES
-from regard.data.tokenizer import END, PADDING, START, UNKNOWN, Tokenizer
+from regard.data.tokenizer import END, PADDING, START, UNKNOWN, ForeignTokenizer, Tokenizer
 from regard.errors import UserError
 
 TEXTS = ["the cat sat on the mat", "die Katze saß auf der Matte </s> <2de>", "猫が座った\u3000the end 😀"] * 4
@@ -208,3 +210,147 @@ def test_an_error_in_the_data_reaches_the_user() -> None:
 
     with pytest.raises(UserError, match="file, line 2"):
         Tokenizer.train(texts(), TokenizerConfig())
+
+
+NEW = ("zor", "zorblax", "Ünsinn", "</s>", "C++", "cat")
+PIECES = [*NEW, "<2de>", "the", " ", "  ", ",", ".", "(", "é", "x", "_", "\n", "9", "'s"]
+    "zor",
+    "zorblax",
+    "Ünsinn",
+    "</s>",
+    "<2de>",
+    "C++",
+    "cat",
+    "the",
+    " ",
+    "  ",
+    ",",
+    ".",
+    "(",
+    "é",
+    "x",
+    "\n",
+    "9",
+    "'s",
+]
+
+
+def wordpiece() -> ForeignTokenizer:
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    known = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", *letters, *(f"##{c}" for c in letters), *",.()'<>/+0123456789"]
+    library = Library(models.WordPiece({word: i for i, word in enumerate(known)}, unk_token="[UNK]"))
+    library.pre_tokenizer, library.normalizer = pre_tokenizers.BertPreTokenizer(), normalizers.BertNormalizer()  # type: ignore[assignment]
+    controls = {i: word for i, word in enumerate(known) if word.startswith("[")}
+    return ForeignTokenizer(json.loads(library.to_str()), controls, len(known), ([1], [2]))
+
+
+def extended(kind: str) -> Tokenizer:
+    if kind == "wordpiece":
+        return wordpiece().extended(NEW)
+    texts = ["the zorblax cat. </s> 9", "".join(PIECES)] * 2
+    return Tokenizer.train(iter(texts), TokenizerConfig(kind=kind, vocabulary=300), TAGS).extended(NEW)  # type: ignore[arg-type]
+
+
+EXTENDED = {kind: extended(kind) for kind in ("bpe", "unigram", "characters", "words", "wordpiece")}
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "characters"])
+@settings(derandomize=True, max_examples=200, deadline=None)
+@given(text=st.lists(st.sampled_from(PIECES), max_size=8).map("".join))
+def test_a_text_with_new_words_comes_back_exactly(kind: str, text: str) -> None:
+    tokenizer = EXTENDED[kind]
+    [ids], [(placed, _)] = tokenizer.encode([text]), tokenizer.places([text])
+    assert tokenizer.decode(ids) == text
+    assert placed == ids
+    assert not set(ids) & set(range(6))
+    first = tokenizer.vocabulary - len(NEW)
+    spoken = text if kind == "characters" else f" {text}"
+    assert [NEW[i - first] for i in ids if i >= first] == list(standing(spoken))
+
+
+def standing(text: str) -> Iterator[str]:
+    """New words that stand after a space, and end where a word ends; of several the longest."""
+    while " " in text:
+        text = text[text.index(" ") + 1 :]
+        ends = {word: (text[len(word) :] or " ")[0] for word in NEW if text.startswith(word)}
+        if found := max((word for word, c in ends.items() if not (c.isalnum() or c == "_")), key=len, default=""):
+            yield found
+            text = text[len(found) :]
+
+
+@pytest.mark.parametrize("kind", EXTENDED)
+def test_a_new_word_is_one_token_where_it_stands_alone(kind: str, tmp_path: Path) -> None:
+    tokenizer = EXTENDED[kind]
+    first = tokenizer.vocabulary - len(NEW)
+    tokenizer.save(tmp_path / "t.json")
+    for each in (tokenizer, Tokenizer.load(tmp_path / "t.json")):
+        assert (each.new_words, each.vocabulary) == (NEW, tokenizer.vocabulary)
+        for text, wanted in [
+            ("the zorblax", ["zorblax"]),
+            ("the zorblax, the zor. the cat", ["zorblax", "zor", "cat"]),
+            ("the zor zorblax zor the", ["zor", "zorblax", "zor"]),
+            ("the zorblaxx xzorblax zor9", []),  # inside other words
+            ("a zor's C++ </s>", ["zor", "C++", "</s>"]),
+            ("the Ünsinn (cat", ["Ünsinn"]),  # after a bracket it is spelled
+        ]:
+            [ids] = each.encode([text])
+            assert [NEW[i - first] for i in ids if i >= first] == wanted, text
+        [ids] = each.encode(["zorblax the zor"])
+        begins = kind != "characters"  # which know no space before a text
+        assert [i - first for i in ids if i >= first] == ([1, 0] if begins else [0])
+        pieces = each.pieces([first, first + 1])
+        assert [piece.strip("▁") for piece in pieces] == ["zor", "zorblax"]
+        assert each.is_word(first)
+        assert each.begins_word(first)
+    assert END not in tokenizer.encode(["a </s> zor </s>"])[0]
+
+
+def test_new_words_come_after_those_that_came_before(tmp_path: Path) -> None:
+    once = trained("bpe").extended(["zor"])
+    twice = once.extended(["zorblax"])
+    assert once.encode(["a zorblax"]) != twice.encode(["a zorblax"])
+    assert once.encode(["zor"]) == twice.encode(["zor"]) == [[once.vocabulary - 1]]
+    assert twice.encode(["zorblax"]) == [[twice.vocabulary - 1]]
+    assert (twice.vocabulary, twice.new_words) == (trained("bpe").vocabulary + 2, ("zor", "zorblax"))
+    twice.save(tmp_path / "t.json")
+    loaded = Tokenizer.load(tmp_path / "t.json")
+    assert loaded.encode(TEXTS) == twice.encode(TEXTS) == trained("bpe").encode(TEXTS)
+    assert trained("bpe").extended([]).new_words == ()
+    for words in (["zor"], ["a", "a"], ["a b"], [""], ["a\n"], ["\u3000"], [str(i) for i in range(10_001)]):
+        with pytest.raises(UserError, match="new words"):
+            once.extended(words)
+    content = json.loads((tmp_path / "t.json").read_bytes())
+    for words in (["a", "a"], None, 7, [7], [None], ["a b"], [str(i) for i in range(100_000)]):
+        (tmp_path / "t.json").write_text(json.dumps(content | {"new_words": words}))
+        with pytest.raises(UserError, match="copy it again"):
+            Tokenizer.load(tmp_path / "t.json")
+
+
+@pytest.mark.parametrize("new", [False, True], ids=["as trained", "new words"])
+@pytest.mark.parametrize("kind", EXTENDED)
+@settings(derandomize=True, max_examples=80, deadline=None)
+@given(text=st.lists(st.sampled_from([p for p in PIECES if p.isascii()]), max_size=9).map("".join))
+def test_places_cover_the_text(kind: str, new: bool, text: str) -> None:
+    tokenizer = EXTENDED[kind]
+    if not new:
+        tokenizer = wordpiece() if kind == "wordpiece" else trained(kind)
+    [(ids, spans)] = tokenizer.places([text])
+    assert len(ids) == len(spans)
+    assert ids == tokenizer.encode([text])[0]
+    assert "".join(text[a:b] for a, b in spans).replace(" ", "").replace("\n", "") == "".join(text.split())
+    assert all(0 <= a <= b <= len(text) for a, b in spans)
+    assert all(before[1] <= after[0] for before, after in pairwise(spans))
+    assert not any(text[a:b][:1].isspace() for a, b in spans)
+
+
+@pytest.mark.parametrize(("kind", "form"), SUBWORDS)
+@settings(derandomize=True, max_examples=60, deadline=None)
+@given(text=st.text())
+def test_places_are_told_of_any_text(kind: str, form: str, text: str) -> None:
+    """Bytes of one character have its place; what is normalised, the place of what it comes from."""
+    [(ids, spans)] = SUBWORDS[kind, form].places([text])
+    assert ids == SUBWORDS[kind, form].encode([text])[0]
+    assert all(0 <= a <= b <= len(text) for a, b in spans)
+    seen = {i for a, b in spans for i in range(a, b)}
+    if form == "none":
+        assert {i for i, c in enumerate(text) if not c.isspace()} <= seen

@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from regard.data.config import TokenizerConfig
 from regard.data.examples import Example
 from regard.data.tokenizer import Tokenizer, Tokenizers
 from regard.decode.config import Greedy
@@ -26,7 +27,7 @@ from regard.tasks.tuning import Grown, origins, reader_for, settle_reader, take_
 from regard.train.config import ReadTrainConfig
 from regard.train.loop import Trainer
 from regard.train.plan import Plan
-from tests.tasks.toys import EXAMPLES, READERS, made, reading, shaped, words
+from tests.tasks.toys import EXAMPLES, ROTARY, made, reading, shaped, words
 
 NEW = ("zorblax", "quux-9")
 SHAPE: dict[str, Any] = {"width": 8, "hidden": 12, "num_heads": 2, "num_layers": 1}
@@ -278,11 +279,9 @@ def test_a_run_of_low_rank_changes_is_kept_as_a_plain_model(name: str, question:
     assert "head.weight" in moved
 
 
-def learned(
-    question: Any, some: list[Example], trunk: Any, folder: Path, steps: int, **settings: Any
-) -> dict[str, float]:
+def learned(question: Any, some: list[Example], trunk: Any, folder: Path, steps: int) -> dict[str, float]:
     """Scores on the last 60 examples, after learning from the others."""
-    spoken = Tokenizer.train((t for e in some for t in e.texts), replace(TOKENS, vocabulary=400))
+    spoken = Tokenizer.train((t for e in some for t in e.texts), TokenizerConfig(vocabulary=400))
     config = reader_for(ReaderConfig(trunk=trunk, dropout=0.0), question, spoken, None, some)
     task = Reading(Layout(spoken, config, 40), some[:-60], some[-60:], batch_tokens=600)
 
@@ -291,12 +290,12 @@ def learned(
         settle_reader(model, auxiliary=False)
         return model
 
-    run = trainer(folder, task, make, steps, **{"lr": 0.01, **settings})
+    run = trainer(folder, task, make, steps)
     run.run(plan(steps))
     return task.evaluate(run.weights.model, None)  # type: ignore[arg-type]
 
 
-TOKENS = __import__("regard.data.config", fromlist=["TokenizerConfig"]).TokenizerConfig()
+WIDE: dict[str, Any] = {"width": 32, "hidden": 48, "num_heads": 2, "position": ROTARY}
 FILL = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
 
 
@@ -311,14 +310,7 @@ def test_which_of_two_words_a_sentence_holds_is_learned(kind: str, tmp_path: Pat
         text, label = sentence(i), "ab"[i * 7 % 13 % 2]
         text[i % 7] = {"a": "up", "b": "down"}[label]
         some.append(Example((" ".join(text),), label, i))
-    shape: dict[str, Any] = {
-        "width": 32,
-        "hidden": 48,
-        "num_heads": 2,
-        "num_layers": 1,
-        "position": READERS["bert-mean"]["trunk"].position,
-    }
-    trunk = BertConfig(**shape) if kind == "bert" else GptConfig(**shape)
+    trunk = BertConfig(**WIDE, num_layers=1) if kind == "bert" else GptConfig(**WIDE, num_layers=1)
     assert learned("classification", some, trunk, tmp_path, 120)["accuracy"] > 95
 
 
@@ -328,5 +320,5 @@ def test_the_word_after_three_others_is_found(tmp_path: Path) -> None:
         before, after = sentence(i, i % 5), sentence(-i, 4)
         text = " ".join([*before, "the answer is", *after])
         some.append(Example((text, "what?"), ((text.index("is ") + 3, after[0]),), i))
-    trunk = BertConfig(width=32, hidden=48, num_heads=2, num_layers=2, position=READERS["bert-mean"]["trunk"].position)
+    trunk = BertConfig(**WIDE, num_layers=2)
     assert learned("spans", some, trunk, tmp_path, 240)["exact_match"] > 95

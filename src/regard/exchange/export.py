@@ -130,8 +130,8 @@ def _write_words(folder: Path, loaded: Loaded, tokenizers: Tokenizers) -> bool:
     both = {"": tokenizers.source} if joint else {"source": tokenizers.source, "target": tokenizers.target}
     for name, tokenizer in both.items():
         (folder / name).mkdir(exist_ok=True)
-        whole, longest = loaded.task != "language", loaded.max_length
-        write_tokenizer(folder / name, tokenizer, whole=whole, start=loaded.model.start, max_length=longest)
+        how = {"whole": loaded.task != "language", "reads": isinstance(loaded.config, ReaderConfig)}
+        write_tokenizer(folder / name, tokenizer, start=loaded.model.start, max_length=loaded.max_length, **how)
     return True
 
 

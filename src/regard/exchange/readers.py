@@ -37,10 +37,10 @@ def write_reader(loaded: Loaded, folder: Path, rows: list[list[int]]) -> str:
         raise UserError(f"no kind of model there is like this one: {reason}")
     kind, head = HEADS[config.question]
     family, ours = FAMILIES["bert"], {name: p.detach() for name, p in loaded.model.named_parameters()}
+    values = {**family.to_theirs(config.trunk), "architectures": [f"BertFor{kind}"]}  # raises for other shapes
     trunk = {name.removeprefix("trunk."): p for name, p in ours.items() if name.startswith("trunk.")}
     theirs = {rule.theirs: rule.to_theirs(trunk) for rule in family.rules(config.trunk)}
     theirs |= {f"{head}.weight": ours["head.weight"] * config.spread, f"{head}.bias": _bias(config, ours)}
-    values = {**family.to_theirs(config.trunk), "architectures": [f"BertFor{kind}"]}
     if config.question in ("classification", "tagging"):
         values["id2label"] = {str(i): label for i, label in enumerate(config.labels)}
         values["label2id"] = {label: i for i, label in enumerate(config.labels)}

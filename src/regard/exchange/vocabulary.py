@@ -18,21 +18,24 @@ ROLES = {"pad_token": "<pad>", "bos_token": "<start>", "eos_token": "</s>", "unk
 BERT_ROLES = {f"{name}_token": f"[{name.upper()}]" for name in ("cls", "sep", "mask", "pad", "unk")}
 
 
-def write_tokenizer(folder: Path, tokenizer: Tokenizer, *, whole: bool, start: int, max_length: int) -> None:
-    """`whole`: texts are sentences with marks around them, and not parts of a running one."""
+def write_tokenizer(
+    folder: Path, tokenizer: Tokenizer, *, whole: bool, start: int, max_length: int, reads: bool = False
+) -> None:
+    """`whole`: texts are sentences with marks around them, and not parts of a running one; `reads`: for a reader."""
     if tokenizer.new_words:
         raise UserError(
             f"the tokenizer has {len(tokenizer.new_words)} new words, which other tools would tell otherwise"
         )
-    library = library_of(tokenizer, whole=whole, start=start)
+    library = library_of(tokenizer, whole=whole, start=start, reads=reads)
     known = {token.content for token in library.get_added_tokens_decoder().values()}
     roles = {role: name for role, name in {**BERT_ROLES, **ROLES}.items() if name in known}
     settings = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": max_length, **roles}
+    settings |= {"model_input_names": ["input_ids", "token_type_ids", "attention_mask"]} if reads else {}
     write(folder / "tokenizer.json", library.to_str().encode())
     write(folder / "tokenizer_config.json", json.dumps({**settings, "clean_up_tokenization_spaces": False}).encode())
 
 
-def library_of(tokenizer: Tokenizer, *, whole: bool, start: int) -> Library:
+def library_of(tokenizer: Tokenizer, *, whole: bool, start: int, reads: bool = False) -> Library:
     """The library's own, in which control tokens are words too."""
     content = tokenizer.content()
     if isinstance(tokenizer, ForeignTokenizer):
@@ -40,13 +43,13 @@ def library_of(tokenizer: Tokenizer, *, whole: bool, start: int) -> Library:
         library = Library.from_str(json.dumps(content["tokenizer"]))
         before, after = tokenizer.frame
     else:
-        blanks = MASK in tokenizer.tags
+        blanks = MASK in tokenizer.tags and not reads
         controls = dict(enumerate(tokenizer.pieces(range(len(NAMES) + len(tokenizer.tags)))))
         library = Library.from_str(json.dumps({**content["tokenizer"], "model": _shifted(content, controls)}))
         if whole and not blanks and tokenizer.kind in ("bpe", "unigram"):  # a space in front of the first word
             rest = [library.normalizer] if library.normalizer is not None else []
             library.normalizer = normalizers.Sequence([normalizers.Prepend(" "), *rest])
-        before, after = [start] if blanks or not whole else [], [tokenizer.end] if whole else []
+        before, after = [start] if blanks or reads or not whole else [], [tokenizer.end] if whole else []
     added = [{**PLAIN, "id": i, "content": n, "lstrip": n == MASK} for i, n in sorted(controls.items())]
     library = Library.from_str(json.dumps({**json.loads(library.to_str()), "added_tokens": added}))
     if before or after:
