@@ -13,7 +13,7 @@ from regard.metrics.labels import METRICS_OF
 from regard.models.build import build
 from regard.rng import Key
 from regard.tasks.layout import Batch, Layout
-from regard.tasks.reading import LONGEST_ANSWER, Reading, _best_span, answers, wanted_of
+from regard.tasks.reading import Reading, _best_span, answers, wanted_of
 from tests.tasks.toys import (
     DOCUMENT,
     EXAMPLES,
@@ -203,11 +203,19 @@ def test_the_best_span_is_that_of_brute_force(seed: int) -> None:
         (x[i, 0] + x[j, 1], int(places[i, 0]), int(places[j, 1]))
         for x, (_, places) in zip(log_probs, windows, strict=True)
         for i in range(len(x))
-        for j in range(i, min(len(x), i + LONGEST_ANSWER))
+        for j in range(i, min(len(x), i + 30))
     )
     assert found.place == best[1:]
     assert found.said == document[slice(*best[1:])]
     assert found.probability == pytest.approx(math.exp(best[0]), rel=1e-9)
+
+
+def test_an_answer_has_30_tokens_at_most() -> None:
+    for last, wanted in ((29, (0, 30)), (30, (1, 31))):
+        x = np.zeros((40, 2))
+        x[[0, 1], 0], x[last, 1] = (9.0, 5.0), 9.0
+        found = _best_span("x" * 40, [(x, np.stack((np.arange(40), np.arange(40) + 1), 1))])
+        assert found.place == wanted
 
 
 def test_answers_in_a_document_are_the_best_of_its_windows() -> None:

@@ -16,7 +16,15 @@ from regard.data.tokenizer import Tokenizer, Tokenizers
 from regard.decode.config import Greedy
 from regard.errors import UserError
 from regard.models.build import build
-from regard.models.config import BertConfig, ElmoConfig, GptConfig, ReaderConfig, RecurrentConfig, RecurrentTextConfig
+from regard.models.config import (
+    BertConfig,
+    ElmoConfig,
+    GptConfig,
+    ReaderConfig,
+    RecurrentConfig,
+    RecurrentTextConfig,
+    TransformerConfig,
+)
 from regard.models.presets import transformer_tiny
 from regard.nn.lora import hold
 from regard.rng import Key
@@ -90,6 +98,28 @@ def test_new_words_begin_as_the_mean_of_their_pieces_and_marks_near_the_mean(nam
         assert len({tuple(row.flatten().tolist()) for row in marks}) == len(marks), "three marks, and all different"
     tied = {"gpt": 1, "gpt-untied": 2, "recurrent": 2, "recurrent-untied": 3, "elmo": 2}  # tables, and heads' biases
     assert grown == tied.get(name, 1)
+
+
+@pytest.mark.parametrize("tied", ["none", "output", "all"])
+@torch.no_grad()
+def test_translators_get_words_on_both_sides(tied: Any) -> None:
+    other = words() if tied == "all" else Tokenizer.train(iter(["eine Katze saß"] * 2), TokenizerConfig(vocabulary=300))
+    before = Tokenizers(words(), other)
+    after = before.extended(NEW)
+    assert (after.source is after.target) == (tied == "all")
+    shape = TransformerConfig(width=8, hidden=12, num_heads=2, encoder_layers=1, decoder_layers=1, output_bias=True)
+    given, model = (build(replace(shape, tied=tied).sized(*both.sizes), seed=len(NEW)) for both in (before, after))
+    given.head.bias.normal_()
+    sides = zip((after.source, after.target), (before.source, before.target), strict=True)
+    take_weights(model, given, "there", Grown(*(origins(new, old, False) for new, old in sides)))
+    tables = {"source_embedding.table": words()} | dict.fromkeys(
+        ("target_embedding.table", "head.table", "head.bias"), other
+    )
+    for path, tokenizer in tables.items():
+        mine, old = model.state_dict()[path], given.state_dict()[path]
+        assert torch.equal(mine[: tokenizer.vocabulary], old)
+        for i, row in enumerate(tokenizer.encode(NEW)):
+            assert torch.allclose(mine[tokenizer.vocabulary + i], old[row].mean(0), atol=1e-6)
 
 
 def test_nothing_grows_without_new_words_or_marks() -> None:

@@ -34,6 +34,10 @@ def words_of(folder: Path) -> Tokenizers:
     """The tokenizer of a model, or one whose files stand alone."""
     from regard.exchange.words import read_tokenizer
 
+    if not folder.exists():
+        raise UserError(
+            f"{folder}: is no folder, and no installed package of that name carries a model; check the name"
+        )
     if any((folder / name).is_file() for name in ("recipe.yaml", "tokenizer-source.json")):
         return load_tokenizers(folder)
     if folder.is_file() or (folder / CONFIG).is_file():
