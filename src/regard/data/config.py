@@ -93,7 +93,7 @@ class RunningText:
     file: str | None = None
     """Plain or .gz."""
     corpus: str | None = None
-    """A corpus kept below REGARD_DATA: wikitext2/train, tinyshakespeare/all and so on."""
+    """A corpus kept below REGARD_DATA: wikitext2/train, tinyshakespeare/all, texts of glue/SST-2/train and so on."""
 
     def __post_init__(self) -> None:
         if (self.file is None) == (self.corpus is None):

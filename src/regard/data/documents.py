@@ -7,17 +7,21 @@ from pathlib import Path
 from typing import Literal
 
 from regard.data.config import RunningText
+from regard.data.examples import CORPORA, unlabelled
 from regard.data.text import kept, lines
 from regard.errors import UserError
 
 TEXTS = {f"wikitext2/{split}": f"wikitext2/{split}.txt" for split in ("train", "valid", "test")}
-TEXTS["tinyshakespeare/all"] = "tinyshakespeare/input.txt"
+TEXTS |= {"tinyshakespeare/all": "tinyshakespeare/input.txt", "multi30k/en/train": "multi30k/raw/train.en"}
 Piece = tuple[str, bool]  # of text, and whether a document ends with it
 
 
 def pieces(texts: Sequence[RunningText], documents: Literal["file", "paragraph", "line"]) -> Iterator[Piece]:
-    """Every line with its line end, which a document of one line goes without."""
+    """Every line with its line end, which a document of one line goes without, as each text of a labelled corpus."""
     for text in texts:
+        if text.corpus in CORPORA:
+            yield from ((line, True) for line in unlabelled(text.corpus))
+            continue
         path = _place(text)
         held: str | None = None
         for line in lines(path, strict=True):
@@ -55,5 +59,5 @@ def _place(text: RunningText) -> Path:
     if text.corpus is None:
         return Path(text.file or "")
     if text.corpus not in TEXTS:
-        raise UserError(f"no text is called {text.corpus!r}; known: {', '.join(TEXTS)}")
+        raise UserError(f"no text is called {text.corpus!r}; known: {', '.join((*TEXTS, *CORPORA))}")
     return kept(TEXTS[text.corpus])

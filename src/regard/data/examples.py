@@ -113,6 +113,20 @@ def _is_held(example: Example, task: LabelTask, share: float) -> bool:
     return crc32(text.encode()) < share * (1 << 32)
 
 
+def unlabelled(corpus: str) -> Iterator[str]:
+    """The texts of a labelled corpus alone; documents, of which several questions are asked, once."""
+    before = None
+    for example in examples(ExamplesConfig(corpus=corpus), _task_of(corpus), labelled=False):
+        texts = example.texts[:1] if corpus.startswith("squad/") else example.texts
+        if texts != before:
+            yield from texts
+        before = texts
+
+
+def _task_of(corpus: str) -> LabelTask:
+    return "spans" if corpus.startswith("squad/") else "regression" if "/STS-B/" in corpus else "classification"
+
+
 def _place(config: ExamplesConfig, task: LabelTask) -> Path:
     if config.file is not None:
         if not config.file.endswith(ENDINGS[task]):
@@ -122,7 +136,7 @@ def _place(config: ExamplesConfig, task: LabelTask) -> Path:
     if name not in CORPORA:
         near = difflib.get_close_matches(name, CORPORA, n=1, cutoff=0)
         raise UserError(f"no labelled corpus is called {name!r}; did you mean {near[0]}? Known: {', '.join(CORPORA)}")
-    fit = "spans" if name.startswith("squad/") else "regression" if "/STS-B/" in name else "classification"
+    fit = _task_of(name)
     if task != fit:
         raise UserError(f"{name} is a corpus for {fit}, not for {task}; change the task or the corpus")
     try:
