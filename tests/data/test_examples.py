@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data import examples as module
-from regard.data.config import ExamplesConfig, LabelledDataConfig, LabelTask
+from regard.data.config import ExamplesConfig, LabelledDataConfig, LabelTask, RunningText
+from regard.data.documents import pieces
 from regard.data.examples import ENDINGS, Example, examples, read_examples, split
 from regard.errors import UserError
 
@@ -394,3 +395,16 @@ def test_any_bytes_give_examples_or_an_error_of_the_user(
         found, told = [], str(error)
     assert found or str(config.file) in told
     assert all((example.answer is not None) == labelled for example in found)
+
+
+def test_texts_of_labelled_corpora_are_read_without_their_labels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REGARD_DATA", str(tmp_path))
+    put(tmp_path / "glue/CoLA/train.tsv", "gj04\t1\t\tIt rains.\ngj04\t0\t*\tRains it is.\n")
+    put(tmp_path / "glue/RTE/train.tsv", "index\tsentence1\tsentence2\tlabel\n0\tIt rains.\tIt is wet.\tentailment\n")
+    asked = {**paragraph("Here it rains.", (0, "Here")), "qas": paragraph("Here", (0, "Here"))["qas"] * 2}
+    put(tmp_path / "squad/dev-v1.1.json", squad([asked, paragraph("And here.", (0, "And"))]))
+    corpora = [RunningText(corpus=name) for name in ("glue/CoLA/train", "glue/RTE/train", "squad/all")]
+    told = ["It rains.", "Rains it is.", "It rains.", "It is wet.", "Here it rains.", "And here."]
+    assert list(pieces(corpora, "file")) == [(text, True) for text in told]
