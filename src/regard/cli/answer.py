@@ -10,6 +10,7 @@ from typing import Any, cast
 from regard.cli.lines import Tick, warn
 from regard.data.config import ExamplesConfig, LabelTask
 from regard.data.examples import CORPORA, read_examples
+from regard.errors import UserError
 from regard.files import write
 from regard.metrics.labels import label_scores
 from regard.progress import Progress
@@ -65,6 +66,9 @@ def evaluate_examples(model: Answerer, data: str, output: Path | None, as_json: 
     named = data in CORPORA and not Path(data).exists()
     config = ExamplesConfig(corpus=data) if named else ExamplesConfig(file=data)
     examples = read_examples([config], cast(LabelTask, model.question))
+    single = not model.layout.config.pairs and model.question in ("classification", "regression")
+    if single and (two := next((e for e in examples if len(e.texts) > 1), None)):
+        raise UserError(f"{data}, line {two.line}: holds two texts, and this model was trained on one at a time")
     with Progress(len(examples), "evaluate") as progress:
         said, wanted = model.predictions(examples, lambda done: progress.update(done))
     scores = label_scores(model.question, said, wanted)

@@ -26,7 +26,7 @@ def described(model: Any) -> dict[str, Any]:
     elif isinstance(model, Teller):
         model.prompts(["a"])
     else:
-        raise UserError(f"{model.loaded.folder}: is an encoder, which is not served; use `regard run`")
+        raise UserError(f"{model.loaded.folder}: is for {model.loaded.task}, which is not served; use `regard run`")
     own = model.loaded.search
     return {
         "task": model.loaded.task,
