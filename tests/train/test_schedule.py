@@ -36,8 +36,8 @@ def test_marks_are_even_and_end_with_the_run() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({}, "give one of the two"),
-        ({"steps": 1, "minutes": 1}, "give one of the two"),
+        ({}, "give one of steps, minutes"),
+        ({"steps": 1, "minutes": 1}, "give one of steps, minutes"),
         ({"steps": 0}, "steps 0 must be above 0"),
         ({"steps": 1, "label_smoothing": 1.0}, "outside"),
         ({"steps": 1, "clip": -1.0}, "none below 0"),
