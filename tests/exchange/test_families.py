@@ -173,6 +173,21 @@ def test_settings_that_are_unknown_here_are_told_all_at_once() -> None:
         assert part in str(error.value)
 
 
+@pytest.mark.parametrize("name", FAMILIES)
+def test_rates_of_dropout_come_in_and_go_out(name: str) -> None:
+    """What is trained further is trained as its makers did."""
+    settings = next(make().config for kind, make in MODELS.items() if kind == name).to_dict()
+    family, rates = FAMILIES[name], FAMILIES[name].rates
+    given = {theirs: 0.1 * (1 + list(rates.values()).index(ours)) for theirs, ours in rates.items()}
+    assert given.keys() <= settings.keys(), "what these models know by another name"
+    config = family.to_ours({**settings, **given})
+    assert {theirs: getattr(config, ours) for theirs, ours in rates.items()} == given
+    assert {theirs: family.to_theirs(config)[theirs] for theirs in rates} == given
+    assert all(getattr(family.to_ours({**settings, **dict.fromkeys(given)}), ours) == 0 for ours in rates.values())
+    with pytest.raises(UserError, match=r"is 1\.5; it has to be a number from 0 to below 1"):
+        family.to_ours({**settings, **dict.fromkeys(given, 1.5)})
+
+
 def test_our_own_models_go_out_too(tmp_path: Path) -> None:
     from dataclasses import replace
 

@@ -33,6 +33,14 @@ class Given:
             return 1
         return value
 
+    def rate(self, name: str) -> float:
+        """Of dropout; 0 where they do not say."""
+        value = self.values.get(name) or 0.0
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
+            self.problems.append(f"{name} is {value!r}; it has to be a number from 0 to below 1")
+            return 0.0
+        return float(value)
+
     def only(self, name: str, default: Any, *known: Any) -> Any:
         """A value among those that are known here."""
         value = self.values.get(name, default)
@@ -60,6 +68,8 @@ class Family:
     """Settings of ours that all of them have."""
     known: dict[str, Any] = field(default_factory=dict)
     """Settings of theirs, and the one value that is known here."""
+    rates: dict[str, str]
+    """Rates of dropout of theirs, and what they are here; of two that are one here, the last counts."""
     activation: str = ""
     """What theirs is called."""
     read: Callable[[Given], dict[str, Any]]
@@ -80,6 +90,7 @@ class Family:
             given.only(name, value, value)
         if self.activation:
             settings["activation"] = ACTIVATIONS[given.only(self.activation, None, *ACTIVATIONS)]
+        settings |= {ours: given.rate(theirs) for theirs, ours in self.rates.items()}
         settings |= self.read(given)
         if given.problems:
             raise UserError("; ".join(given.problems))
@@ -94,6 +105,7 @@ class Family:
         if problems:
             raise UserError(f"{self.architecture} cannot have model.{'; model.'.join(problems)}")
         values = {theirs: getattr(config, ours) for ours, theirs in self.numbers.items()}
+        values |= {theirs: getattr(config, ours) for theirs, ours in self.rates.items()}
         if self.activation:
             values[self.activation] = next(t for t, ours in ACTIVATIONS.items() if ours == config.activation)
         return {"architectures": [self.architecture], **self.known, **values, **self.write(config)}
@@ -120,10 +132,9 @@ def _read_gpt2(given: Given) -> dict[str, Any]:
 
 
 def _write_gpt2(config: GptConfig) -> dict[str, Any]:
-    rates = {"resid_pdrop": config.dropout, "embd_pdrop": config.dropout, "attn_pdrop": config.attention_dropout}
     tokens = {"bos_token_id": config.start, "eos_token_id": config.end}
     lengths = {"n_inner": config.hidden, "n_positions": _length(config)}
-    return {**lengths, **tokens, **rates, "tie_word_embeddings": config.tied}
+    return {**lengths, **tokens, "tie_word_embeddings": config.tied}
 
 
 def _read_llama(given: Given) -> dict[str, Any]:
@@ -152,7 +163,7 @@ def _write_llama(config: GptConfig) -> dict[str, Any]:
         "num_key_value_heads": config.attention.groups, "head_dim": config.attention.head_width,
         **base, "rope_parameters": {"rope_type": "default", **base}, "max_position_embeddings": 2048,
         "attention_bias": config.bias, "mlp_bias": config.bias, "tie_word_embeddings": config.tied,
-        "bos_token_id": config.start, "eos_token_id": config.end, "attention_dropout": config.attention_dropout,
+        "bos_token_id": config.start, "eos_token_id": config.end,
     }  # fmt: skip
 
 
@@ -188,7 +199,6 @@ def _write_bert(config: BertConfig) -> dict[str, Any]:
     heads = ("BertForPreTraining" if config.next_sentence else "BertForMaskedLM") if config.guesses else "BertModel"
     return {
         "architectures": [heads], "max_position_embeddings": _length(config), "tie_word_embeddings": config.tied,
-        "hidden_dropout_prob": config.dropout, "attention_probs_dropout_prob": config.attention_dropout,
         "pad_token_id": 0, "cls_token_id": config.start, "sep_token_id": config.end, "mask_token_id": config.mask,
     }  # fmt: skip
 
@@ -216,8 +226,7 @@ def _read_bart(given: Given) -> dict[str, Any]:
 def _write_pair(config: TransformerConfig) -> dict[str, Any]:
     return {
         "decoder_attention_heads": config.num_heads, "decoder_ffn_dim": config.hidden,
-        "scale_embedding": config.scaled_embedding, "dropout": config.dropout,
-        "attention_dropout": config.attention_dropout, "activation_dropout": config.hidden_dropout,
+        "scale_embedding": config.scaled_embedding,
         "decoder_start_token_id": config.start, "eos_token_id": config.end, "forced_eos_token_id": None,
         "pad_token_id": config.start if 0 in (config.start, config.end) else 0, "bos_token_id": config.start,
     }  # fmt: skip
@@ -239,6 +248,7 @@ _PAIR: dict[str, Any] = dict(
     shape=TransformerConfig,
     numbers={"target_vocabulary": "vocab_size", "width": "d_model", "encoder_layers": "encoder_layers",
              "decoder_layers": "decoder_layers", "num_heads": "encoder_attention_heads", "hidden": "encoder_ffn_dim"},
+    rates={"dropout": "dropout", "attention_dropout": "attention_dropout", "activation_dropout": "hidden_dropout"},
     activation="activation_function",
     rules=names.encoder_decoder,
     prefix="model.",
@@ -255,6 +265,7 @@ FAMILIES: dict[str, Family] = {
                  "norm_eps": "layer_norm_epsilon"},
         fixed={**_PLAIN, "placement": "pre"},
         known={"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False, "add_cross_attention": False},
+        rates={"resid_pdrop": "dropout", "embd_pdrop": "dropout", "attn_pdrop": "attention_dropout"},
         activation="activation_function",
         read=_read_gpt2,
         write=_write_gpt2,
@@ -269,6 +280,7 @@ FAMILIES: dict[str, Family] = {
                  "num_layers": "num_hidden_layers", "num_heads": "num_attention_heads", "norm_eps": "rms_norm_eps"},
         fixed={"norm": "rms", "placement": "pre", "activation": "swiglu", "score": "scaled_dot", "context": None},
         known={"hidden_act": "silu", "sliding_window": None},
+        rates={"attention_dropout": "attention_dropout"},
         read=_read_llama,
         write=_write_llama,
         rules=names.llama,
@@ -283,6 +295,7 @@ FAMILIES: dict[str, Family] = {
                  "segments": "type_vocab_size"},
         fixed={**_PLAIN, "placement": "post", "embedding_norm": True},
         known={"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False},
+        rates={"hidden_dropout_prob": "dropout", "attention_probs_dropout_prob": "attention_dropout"},
         activation="hidden_act",
         read=_read_bert,
         write=_write_bert,
