@@ -25,7 +25,7 @@ WAYS = {
     "frozen: 4 of 6 layers": ["train.frozen=4"],
     "frozen: words and all layers": ["train.frozen=6"],
 }
-UPDATES = 30
+UPDATES = 12
 
 
 def one(way: str, threads: int) -> dict[str, float]:
