@@ -203,7 +203,6 @@ def test_mistakes_are_told_with_a_way_out(tmp_path: Path, monkeypatch: pytest.Mo
         (["train.metric=bleu"], "no metric 'bleu' for classification"),
         (["train.auxiliary=0.5"], r"train\.auxiliary .* set it to 0"),
         (["train.frozen=2"], r"train\.frozen 2 of 1 layers"),
-        (["train.layer_decay=1.5"], r"layer_decay 1\.5 is outside \(0, 1\]"),
         (["model.symmetric=true"], r"model\.symmetric .* drop it"),
         (["model.fresh=true"], "give base, or drop it"),
         (["data.max_length=4"], "use 5 or more"),

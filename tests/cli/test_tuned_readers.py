@@ -168,7 +168,7 @@ def test_glues_recipes_run_on_a_miniature(
 @pytest.mark.parametrize(("task", "trunk"), [("tagging", "bert"), ("classification", "gpt")])
 def test_a_killed_run_ends_with_the_same_bits(task: str, trunk: str, tmp_path: Path) -> None:
     path = recipe(tmp_path, task, {"trunk": TRUNKS[trunk]}, steps=400, checkpoints=40, evaluations=3)
-    settings = ("--threads", 1, "--set", "train.lora=2", "--set", "train.layer_decay=0.9")
+    settings = ("--threads", 1, "--set", "train.lora=2")
     regard("train", path, "--out", tmp_path / "whole", *settings)
     out = tmp_path / "killed"
     for count in (1, 2):

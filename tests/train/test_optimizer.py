@@ -14,10 +14,9 @@ from regard.attention.site import Site
 from regard.cli.tasks import task_for, trainer_for
 from regard.data.tokenizer import PADDING
 from regard.rng import Key
-from regard.train.config import ReadTrainConfig, Recipe, TrainConfig, read_recipe
+from regard.train.config import Recipe, TrainConfig, read_recipe
 from regard.train.distributed import ALONE, LostRankError, World
 from regard.train.optimizer import Optimizer, orthogonal
-from tests.tasks.toys import made
 from tests.test_rng import plain_philox
 from tests.train.toy import write_recipe
 
@@ -65,36 +64,6 @@ def test_steps_are_those_of_pytorch(optimizer: str, monkeypatch: pytest.MonkeyPa
             other.step()
     for (name, a), b in zip(ours.named_parameters(), theirs.parameters(), strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=1e-9, msg=name)
-
-
-# How many layers are above each part of a reader, its own counted, and its head alone has none.
-ABOVE = {
-    "bert": {"embedding": 3, "blocks.0": 2, "blocks.1": 1, "pooler": 0},
-    "gpt-untied": {"embedding": 3, "blocks.0": 2, "blocks.1": 1, "decoder.norm": 0},
-    "recurrent_text": {"embedding": 3, "layers.layers.0": 2, "layers.layers.1": 1, "readout": 0},
-    "elmo": {"embedding": 3, "entry": 3, "forth.0": 2, "forth.1": 1, "back.0": 2, "back.1": 1, "upper": 0},
-}
-
-
-@pytest.mark.parametrize("name", ABOVE)
-def test_each_layer_moves_at_a_share_of_the_rate_above_it(name: str) -> None:
-    config = ReadTrainConfig(steps=1, lr=0.02, weight_decay=0.1, layer_decay=0.5)
-    ours, theirs = (made(name, "classification").double() for _ in range(2))
-    depths = [
-        next((d for part, d in ABOVE[name].items() if part in path), 0) if path.startswith(("trunk", "upper")) else 0
-        for path, _ in theirs.named_parameters()
-    ]
-    assert {*depths} == {0, 1, 2, 3}
-    groups = [{"params": [p], "lr": 0.02 * 0.5**d} for p, d in zip(theirs.parameters(), depths, strict=True)]
-    mine, other = Optimizer(ours, config), torch.optim.AdamW(groups, eps=1e-9, weight_decay=0.1, foreach=False)
-    torch.manual_seed(1)
-    for _ in range(3):
-        for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
-            a.grad = b.grad = torch.randn_like(a) if a.requires_grad else None
-        mine.move(0.02, ALONE)
-        other.step()
-    for (path, a), b in zip(ours.named_parameters(), theirs.parameters(), strict=True):
-        torch.testing.assert_close(a, b, rtol=0, atol=1e-12, msg=path)
 
 
 class Lost(World):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import takewhile
 
 import torch
 from torch import Tensor, nn
@@ -72,16 +71,6 @@ def merged_parameters(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
             yield name, parameter.detach()
         elif leaf not in ("first", "second"):
             yield name, (changed[owner].merged() if leaf == "weight" else parameter).detach()
-
-
-def layers_above(model: nn.Module) -> dict[int, int]:
-    """By id of each parameter below the head: through how many layers it is felt there, its own among them. What a
-    model has before its layers (word tables first of all) is below them."""
-    trunk: nn.Module = getattr(model, "trunk", model)
-    layered = _layered(trunk)
-    above = {id(p): len(layers) - i for layers in layered for i, layer in enumerate(layers) for p in layer.parameters()}
-    below = takewhile(lambda p: id(p) not in above, trunk.parameters())
-    return above | {id(p): 1 + max(map(len, layered), default=0) for p in below}
 
 
 def _layered(model: nn.Module) -> list[nn.ModuleList]:

@@ -58,7 +58,6 @@ class TrainConfig:
     """Updates until the peak: a number, or below 1 a share of all."""
     betas: ClassVar[tuple[float, float]] = (0.9, 0.98)  # [Vaswani+ 2017, section 5.3]
     weight_decay: float = 0.0
-    layer_decay: float = field(default=1.0, metadata=DERIVED)
     clip: float = 1.0
     """Largest norm of the gradient; 0 leaves it as it is."""
     label_smoothing: float = 0.1
@@ -154,8 +153,6 @@ class ReadTrainConfig(TuneConfig):
     """Times that the examples are gone through, instead of steps or minutes."""
     frozen: int = 0
     """Lowest layers, with the word tables, that stay as they are."""
-    layer_decay: float = 1.0
-    """A layer's learning rate as a share of that of the layer above it [Howard+ 2018, section 3.2]; 1 for one rate."""
     auxiliary: float = 0.0
     """Share of the language model's own loss that is added, of decoders [Radford+ 2018, eq. 5]; they used 0.5."""
     betas: ClassVar[tuple[float, float]] = (0.9, 0.999)  # [Devlin+ 2019, appendix A.2]
@@ -166,8 +163,6 @@ class ReadTrainConfig(TuneConfig):
             raise UserError(f"auxiliary {self.auxiliary:g} would reward what is not said; use 0 or more")
         if self.frozen < 0:
             raise UserError(f"frozen {self.frozen} is no number of layers; use 0 or more")
-        if not 0 < self.layer_decay <= 1:
-            raise UserError(f"layer_decay {self.layer_decay:g} is outside (0, 1]; use 1 for one rate, or say 0.8")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from regard.nn.lora import layers_above
 from regard.train.config import TrainConfig
 from regard.train.distributed import World
 
@@ -27,13 +26,7 @@ class Optimizer(torch.optim.AdamW):
         moving: list[Tensor] = [p for p in model.parameters() if p.requires_grad]
         matrices = {id(m.weight) for m in model.modules() if isinstance(m, nn.Linear) and config.optimizer == "muon"}
         linear, rest = [p for p in moving if id(p) in matrices], [p for p in moving if id(p) not in matrices]
-        above = layers_above(model) if config.layer_decay < 1 else {}
-        groups: dict[float, list[Tensor]] = {}
-        for p in rest:
-            groups.setdefault(config.layer_decay ** above.get(id(p), 0), []).append(p)
-        given = [{"params": alike, "share": share} for share, alike in groups.items()]
-        decay = config.weight_decay
-        super().__init__(given, lr=config.lr, betas=config.betas, weight_decay=decay, eps=1e-9, fused=True)
+        super().__init__(rest, lr=config.lr, betas=config.betas, weight_decay=config.weight_decay, eps=1e-9, fused=True)
         self.matrices = [[m for m in linear if m.shape == shape] for shape in dict.fromkeys(m.shape for m in linear)]
         self.momenta = [torch.zeros_like(torch.stack([m.detach() for m in alike])) for alike in self.matrices]
         for alike, momenta in zip(self.matrices, self.momenta, strict=True):
@@ -53,7 +46,7 @@ class Optimizer(torch.optim.AdamW):
             world.share(moves[-1])[:] = orthogonal(world.share(ahead))
         moves = world.summed(moves)  # of one and of zeros
         for group in self.param_groups:
-            group["lr"] = lr * group["share"]
+            group["lr"] = lr
         self.step()
         decay = 1 - lr * float(self.param_groups[0]["weight_decay"])
         for alike, before, now, move in zip(self.matrices, self.momenta, momenta, moves, strict=True):
