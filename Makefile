@@ -32,10 +32,10 @@ lint: setup
 	$(RUN) -m mypy
 
 check: lint
-	$(RUN) -m pytest -n 2 --dist worksteal -m "not slow"
+	$(RUN) -m pytest -n 2 -m "not slow"
 
 test: lint
-	$(RUN) -m pytest -n 2 --dist worksteal
+	$(RUN) -m pytest -n 2
 
 docs: setup
 	$(RUN) docs/make.py
