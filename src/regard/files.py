@@ -9,11 +9,13 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from regard.errors import UserError
 
 MANIFEST = "MANIFEST.json"
 MARK = ".tmp-"  # begins the name of what is not finished
+SUM = "sha256"  # the key of a JSON file's own sum
 
 
 def write(path: Path, data: bytes) -> None:
@@ -60,19 +62,25 @@ def new_folder(path: Path) -> Iterator[Path]:
 def write_folder(path: Path, contents: Mapping[str, Callable[[Path], None] | bytes]) -> None:
     """Make a folder of files, with a manifest of their sums; a finished one stays as it is."""
     with new_folder(path) as aside:
-        sums = {}
         for name, content in contents.items():
             if isinstance(content, bytes):
                 _write_through(aside / name, content)
             else:
                 content(aside / name)
-                _flush(aside / name)
-            sums[name] = {"bytes": (aside / name).stat().st_size, "sha256": digest(aside / name)}
-        _write_through(aside / MANIFEST, json.dumps(sums, indent=1).encode())
+        write_manifest(aside)
+
+
+def write_manifest(folder: Path) -> None:
+    """The size and sum of each file in a folder, by which `broken` checks them."""
+    paths = sorted(path for path in folder.iterdir() if path.name != MANIFEST)
+    for path in paths:
+        _flush(path)
+    sums = {path.name: {"bytes": path.stat().st_size, "sha256": digest(path)} for path in paths}
+    _write_through(folder / MANIFEST, json.dumps(sums, indent=1).encode())
 
 
 def broken(folder: Path) -> str | None:
-    """Why a folder made by `write_folder` cannot be trusted, or None."""
+    """Why a folder with a manifest cannot be trusted, or None."""
     try:
         sums = json.loads((folder / MANIFEST).read_bytes())
         for name, wanted in sums.items():
@@ -86,6 +94,23 @@ def broken(folder: Path) -> str | None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         return f"{type(error).__name__}: {error}"
     return None
+
+
+def sealed(content: Mapping[str, Any]) -> bytes:
+    """JSON with the sum of its content, which `unsealed` checks."""
+    return json.dumps({**content, SUM: _sum(content)}, indent=1).encode()
+
+
+def unsealed(content: dict[str, Any]) -> dict[str, Any]:
+    """The content without its sum; raises ValueError where they differ. A file of an older version has none."""
+    rest = {key: value for key, value in content.items() if key != SUM}
+    if SUM in content and content[SUM] != _sum(rest):
+        raise ValueError(f"its content does not fit its {SUM}: it was damaged, or changed by hand")
+    return rest
+
+
+def _sum(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def digest(path: Path) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from regard import __version__
@@ -10,7 +9,7 @@ from regard.data.config import ExamplesConfig, PairsConfig, RunningText
 from regard.look.curve import curve
 from regard.progress import duration
 from regard.recipe import dump
-from regard.train.checkpoint import TrainState
+from regard.train.checkpoint import TrainState, log_entries
 from regard.train.config import AnyRecipe, ReadRecipe
 from regard.train.plan import Plan
 
@@ -24,12 +23,9 @@ PURPOSES = {
 
 def training_curve(folder: Path, metric: str) -> str:
     """The metric against minutes, as SVG."""
-    points = [(entry["seconds"] / 60, entry[metric]) for entry in _entries(folder)]
+    numbers = ((entry.get("seconds"), entry.get(metric)) for entry in log_entries(folder / "metrics.jsonl"))
+    points = [(x / 60, y) for x, y in numbers if isinstance(x, int | float) and isinstance(y, int | float)]
     return curve({metric: points}, "minutes", metric, folder.name)
-
-
-def _entries(folder: Path) -> list[dict[str, float]]:
-    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text("utf-8").splitlines()]
 
 
 def _told(corpus: PairsConfig | RunningText | ExamplesConfig) -> str:
@@ -41,10 +37,10 @@ def _told(corpus: PairsConfig | RunningText | ExamplesConfig) -> str:
 
 def card(recipe: AnyRecipe, plan: Plan, state: TrainState, folder: Path) -> str:
     """Markdown."""
-    best: dict[str, float] = next((entry for entry in _entries(folder) if state.best in entry.values()), {})
-    scores = "\n".join(
-        f"| {name} | {value:.4g} |" for name, value in best.items() if name not in ("step", "seconds", "tokens")
-    )
+    entries = (entry for entry in log_entries(folder / "metrics.jsonl") if entry.get("step") == state.best_step)
+    best: dict[str, float] = next((entry for entry in entries if state.best in entry.values()), {})
+    shown = {name: value for name, value in best.items() if name not in ("step", "seconds", "tokens")}
+    scores = "\n".join(f"| {name} | {value:.4g} |" for name, value in shown.items() if isinstance(value, int | float))
     counted = "examples" if isinstance(recipe, ReadRecipe) else "target tokens"
     purpose = PURPOSES.get(recipe.task, recipe.task)
     trained = ", ".join(map(_told, recipe.data.train))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from regard.errors import UserError
-from regard.files import write
+from regard.files import sealed, unsealed, write
 
 if TYPE_CHECKING:  # else at every start of the program
     from regard.cli.judge import Given, Run
@@ -145,13 +145,13 @@ class Comparison:
             return {}
         by = [self.given.name, self.num_seeds, self.given.threads, *runs]
         with suppress(OSError, ValueError, KeyError, TypeError):
-            stored = json.loads(path.read_bytes())
+            stored = unsealed(json.loads(path.read_bytes()))
             if stored["by"] == by:
                 return {name: float(stored["speeds"][name]) for name in runs}
         say("timing the models")
         folders = {name: self.out / name / "0" for name in runs}
         found = speeds(folders, task, next(iter(runs.values())).judged.asked, self.given)
-        write(path, json.dumps({"by": by, "speeds": found}).encode())
+        write(path, sealed({"by": by, "speeds": found}))
         return found
 
 

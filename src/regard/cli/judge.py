@@ -18,14 +18,14 @@ from regard.data.examples import Example, read_examples, split
 from regard.data.text import pairs
 from regard.errors import UserError
 from regard.exchange.folders import load_any
-from regard.files import write
+from regard.files import sealed, unsealed, write
 from regard.look.model import ready
 from regard.metrics.labels import LABEL_METRICS, METRICS_OF
 from regard.metrics.resample import Score, label_score, text_score
 from regard.metrics.text import METRICS
 from regard.tasks.folder import read_json, stamp
 from regard.tasks.translator import Translator
-from regard.train.checkpoint import newest
+from regard.train.checkpoint import log_entries, newest
 from regard.train.config import AnyRecipe, ReadRecipe
 from regard.train.plan import Plan
 
@@ -110,7 +110,7 @@ def judge_run(folder: Path, recipe: AnyRecipe, given: Given) -> Run:
     """Judge a run whose training has ended, keep that in its folder, and give back what was kept."""
     judged = JUDGES[recipe.task].judge(opened(folder, given), recipe, given)
     run = asdict(Run(judged=judged, **_cost(folder)))
-    write(folder / JUDGED, json.dumps({"by": given.name, **run}, ensure_ascii=False).encode("utf-8", "replace"))
+    write(folder / JUDGED, sealed({"by": given.name, **run}))
     stored = stored_run(folder, given)
     assert stored is not None
     return stored
@@ -119,7 +119,7 @@ def judge_run(folder: Path, recipe: AnyRecipe, given: Given) -> Run:
 def stored_run(folder: Path, given: Given) -> Run | None:
     """What was kept of a run, if it was judged by the same."""
     try:
-        stored = json.loads((folder / JUDGED).read_bytes())
+        stored = unsealed(json.loads((folder / JUDGED).read_bytes()))
         if stored.pop("by") != given.name:
             return None
         return Run(**{**stored, "judged": Judged(**stored["judged"])})
@@ -159,7 +159,7 @@ def opened(folder: Path, given: Given) -> Any:
 
 def _cost(folder: Path) -> dict[str, Any]:
     """By the newest checkpoint; updates after it, until patience ended the run, are taken to cost as much as others."""
-    last = json.loads((folder / "metrics.jsonl").read_bytes().splitlines()[-1])
+    last = log_entries(folder / "metrics.jsonl")[-1]
     found: dict[str, Any] = {"parameters": Plan.load(folder / "plan.json").parameters}
     checkpoint, _ = newest(folder / "checkpoints")
     if checkpoint is None:

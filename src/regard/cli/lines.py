@@ -2,76 +2,124 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 
 from regard.data.text import lines
-from regard.files import append, cannot_write
+from regard.errors import UserError
+from regard.files import append, cannot_write, write
 from regard.progress import Progress
 
 Tick = Callable[[int], None]
 Make = Callable[[Sequence[str], int, Tick], list[str]]  # from texts, and how many came before them, to a line for each
+Put = Callable[[Sequence[str], bytes], None]  # away with texts and the lines made of them
+SUM_BYTES = 8
 AHEAD = 4096  # lines of a file that are read before any is written
 
 
 def run_lines(inputs: Sequence[Path], output: Path | None, job: str, make: Make) -> None:
     """As many lines out as in, in order; `job` names the work, so that only the same command goes on with it."""
     if output is None:
-        _run(inputs, 0, make, _print, None if sys.stdout.isatty() else _count(inputs))
+        _run(inputs, [], make, _print, None if sys.stdout.isatty() else _count(inputs))
         return
     named = repr((job, [_stamp(path) for path in inputs])).encode()
     partial = output.with_name(f"{output.name}.{blake2b(named, digest_size=4).hexdigest()}.partial")
-    done = _whole_lines(partial)
-    if done:
-        warn(f"{partial} has {done:,} lines already; going on after them")
-    _run(inputs, done, make, lambda data: append(partial, data), _count(inputs))
-    append(partial, b"")  # no lines make a file too
-    try:
-        partial.replace(output)
-    except OSError as error:
-        raise cannot_write(output, error) from error
+    sums = partial.with_suffix(".inputs")  # of the input line that each output line was made from
+    with _locked(partial):
+        done = min(_whole_lines(partial), sums.stat().st_size // SUM_BYTES if sums.exists() else 0)
+        _whole_lines(partial, done)
+        seen = sums.read_bytes()[: done * SUM_BYTES] if done else b""
+        write(sums, seen)
+        if done:
+            warn(f"{partial} has {done:,} lines already; going on after them")
+
+        def put(texts: Sequence[str], data: bytes) -> None:
+            append(sums, b"".join(map(_sum, texts)))
+            append(partial, data)
+
+        _run(inputs, [seen[i : i + SUM_BYTES] for i in range(0, len(seen), SUM_BYTES)], make, put, _count(inputs))
+        try:
+            partial.replace(output)
+            sums.unlink()
+        except OSError as error:
+            raise cannot_write(output, error) from error
 
 
-def _run(inputs: Sequence[Path], done: int, make: Make, put: Callable[[bytes], None], total: int | None) -> None:
-    """Put what is made of each line after the first `done`."""
-    skip = done
+def _run(inputs: Sequence[Path], seen: Sequence[bytes], make: Make, put: Put, total: int | None) -> None:
+    """Put what is made of each line but the first, whose sums are `seen`."""
+    done = 0
     with nullcontext() if total is None else Progress(total, "lines") as progress:
         for chunk in input_chunks(inputs):
-            texts, skip = chunk[skip:], max(0, skip - len(chunk))
+            again = seen[done : done + len(chunk)]
+            for number, (text, before) in enumerate(zip(chunk, again, strict=False), done + 1):
+                if _sum(text) != before:
+                    raise _other_input(f"line {number} is another one")
+            done, texts = done + len(again), chunk[len(again) :]
 
             def tick(now: int, done: int = done) -> None:
                 if progress is not None:
                     progress.update(done + now)
 
-            made = make(texts, done, tick)
-            put("".join(f"{line}\n" for line in made).encode("utf-8", "replace"))
+            outputs = (line.replace("\r", " ") for line in make(texts, done, tick)) if texts else ()
+            put(texts, "".join(f"{line}\n" for line in outputs).encode("utf-8", "replace"))
             done += len(texts)
+    if done < len(seen):
+        raise _other_input(f"it has {done:,} lines, and {len(seen):,} are done")
 
 
-def _print(data: bytes) -> None:
+def _other_input(what: str) -> UserError:
+    return UserError(
+        f"the input is not the one that the unfinished output was made from ({what}); remove the .partial file beside "
+        "the output to begin anew, or give the same input"
+    )
+
+
+def _sum(text: str) -> bytes:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=SUM_BYTES).digest()
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Only one process at a time writes a file."""
+    try:
+        file = path.open("ab")
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not path.exists() or not os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                raise BlockingIOError  # the other process has finished just now
+        except BlockingIOError as error:
+            raise UserError(f"{path}: another process writes it; wait for that, or choose another --output") from error
+        yield
+
+
+def _print(texts: Sequence[str], data: bytes) -> None:
     sys.stdout.buffer.write(data)
     sys.stdout.flush()
 
 
 def _count(inputs: Sequence[Path]) -> int | None:
-    """How many lines there are, if that can be known beforehand."""
-    if not inputs or Path("-") in inputs:
+    """How many lines there are, if that can be known beforehand: a pipe can be read once only."""
+    if not inputs or not all(path.is_file() for path in inputs):
         return None
     return sum(1 for path in inputs for _ in lines(path, strict=False))
 
 
-def _whole_lines(path: Path) -> int:
-    """How many lines a file has; half a line at its end, where a kill or a full disk cut it, is taken off."""
-    if not path.exists():
-        return 0
+def _whole_lines(path: Path, most: int | None = None) -> int:
+    """How many lines a file has; half a line at its end, where a kill or a full disk cut it, and lines after so many
+    are taken off."""
     try:
         with path.open("r+b") as file:
             count = end = 0
-            for raw in file:
+            for raw in islice(file, most):
                 if raw.endswith(b"\n"):
                     count, end = count + 1, end + len(raw)
             file.truncate(end)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
-import traceback
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +10,7 @@ import typer
 
 from regard import __version__
 from regard.cli.compare import compare
+from regard.cli.streams import guarded
 from regard.errors import UserError
 
 app = typer.Typer(
@@ -372,24 +371,7 @@ def options(
 
 
 def main() -> None:
-    """The program: user mistakes give one or two sentences and exit code 2, never a traceback."""
+    """The program."""
     app.command()(compare)  # with its options in its own file, as this one is long; here, to be the last in the help
-    try:
+    with guarded():
         app()
-    except UserError as error:
-        if os.environ.get("REGARD_DEBUG"):
-            traceback.print_exc()
-        print(f"regard: {error}", file=sys.stderr)
-        sys.exit(2)
-    except ModuleNotFoundError as error:
-        extra = dict.fromkeys(("torch", "sacrebleu", "scipy"), "train")
-        extra |= dict.fromkeys(("starlette", "uvicorn", "prometheus_client"), "serve")
-        if error.name not in extra:
-            raise
-        print(f"regard: {error.name} is not installed; pip install 'regard[{extra[error.name]}]'", file=sys.stderr)
-        sys.exit(2)
-    except BrokenPipeError:  # the reader of our output has gone
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
-    except KeyboardInterrupt:
-        sys.exit(130)

@@ -12,7 +12,10 @@ import torch
 from torch import nn
 
 from regard.data.config import LabelTask
+from regard.data.documents import place_of
+from regard.data.examples import place_of as place_of_examples
 from regard.data.examples import split
+from regard.data.text import check_regular, files_of
 from regard.data.tokenizer import ForeignTokenizer, Tokenizer, Tokenizers
 from regard.engine.engine import engine_of
 from regard.errors import UserError
@@ -22,7 +25,7 @@ from regard.models.config import RecurrentTextConfig
 from regard.nn.lora import hold
 from regard.tasks import texts
 from regard.tasks.bothways import BothWays
-from regard.tasks.folder import Loaded, load_tokenizers, save_model, save_tokenizers
+from regard.tasks.folder import Loaded, has_tokenizers, load_tokenizers, save_model, save_tokenizers
 from regard.tasks.language import LanguageModelling
 from regard.tasks.layout import Layout, check_room, is_encoder
 from regard.tasks.masked import Blanks, MaskedModelling
@@ -47,6 +50,7 @@ from regard.train.loop import Trainer
 RunningTask = LanguageModelling | MaskedModelling | BothWays
 AnyTask = Translation | RunningTask | Reading
 READ = get_args(LabelTask)
+MODEL_FILES = ("config.json", "tokenizer*", "vocab*", "merges*")  # beside the weights
 Told = Callable[[dict[str, float], int], None]  # what is told of metrics, at which step
 
 
@@ -56,7 +60,7 @@ def save_words(recipe: AnyRecipe, out: Path, start: Path | None, new: Sequence[s
     given = begun or getattr(recipe.data, "words", None)
     if new and begun is None:
         raise UserError("--new-words adds to the words of a model that is begun with; give it by --from")
-    if any(out.glob("tokenizer*.json")):
+    if has_tokenizers(out):
         if missing := set(new) - set(load_tokenizers(out).target.new_words):
             raise UserError(f"{out} was begun without the new word {min(missing)!r}; choose another --out")
     elif given is not None:
@@ -66,6 +70,22 @@ def save_words(recipe: AnyRecipe, out: Path, start: Path | None, new: Sequence[s
                 f"{given}: a translator that another tool made runs here, but is not trained further; drop --from"
             )
         save_tokenizers(out, found.extended(new))
+
+
+def inputs_of(recipe: AnyRecipe, start: Path | None) -> list[Path]:
+    """Every file that a run reads: its data, and the model that it begins with."""
+    corpora: Sequence[Any] = (*recipe.data.train, *recipe.data.valid)
+    if isinstance(recipe, Recipe):
+        files = [path for corpus in corpora for path in files_of(corpus)]
+    elif isinstance(recipe, ReadRecipe):
+        files = [place_of_examples(corpus, recipe.task) for corpus in corpora]
+    else:
+        files = [place_of(corpus) for corpus in corpora]
+    for base in filter(None, (_begun(recipe, start), getattr(recipe.data, "words", None))):
+        folder = placed(Path(base))
+        files += [folder] if folder.is_file() else sorted(folder.glob("*.safetensors"))
+        files += [path for name in MODEL_FILES for path in sorted(folder.glob(name))]
+    return [check_regular(path) for path in files]
 
 
 def _begun(recipe: AnyRecipe, start: Path | None) -> str | Path | None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
+import json
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 
 import torch
@@ -17,15 +19,18 @@ from regard import recipe as recipes
 from regard.cli.card import card, training_curve
 from regard.cli.processes import AS_FOUND, Cores, keep_step, say, settle
 from regard.cli.starter import Asked
-from regard.cli.tasks import Told, save_words, task_for, trainer_for
+from regard.cli.tasks import Told, inputs_of, save_words, task_for, trainer_for
 from regard.data.text import lines
 from regard.errors import UserError
-from regard.files import write
+from regard.files import digest, sealed, unsealed, write
 from regard.progress import duration
+from regard.tasks.prepare import HELD
+from regard.train.checkpoint import steps_in
 from regard.train.config import AnyRecipe, ReadRecipe, read_recipe
 from regard.train.distributed import ALONE, LostRankError, World
 from regard.train.loop import InterruptedTrainingError
 
+INPUTS = "inputs.json"  # the files that a run reads, with their sums
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 
 
@@ -65,7 +70,7 @@ def launch(
     if isinstance(recipe, ReadRecipe) and start is not None:
         recipe, start = replace(recipe, model=replace(recipe.model, base=str(start))), None
     with _alone(out):
-        _same_recipe(out, recipe, goes_on)
+        _same_run(out, recipe, inputs_of(recipe, start), goes_on)
         save_words(recipe, out, start, new_words)
         try:
             train(recipe, out, cores, start, tensorboard, world)
@@ -103,7 +108,8 @@ def train(
             say("this run is finished; for more, --continue with more --minutes, or choose another --out")
         state = trainer.run(plan)
     write(out / "README.md", card(recipe, plan, state, out).encode())
-    write(out / "curve.svg", training_curve(out, task.primary[0]).encode())
+    with suppress(UserError):  # no finite point to draw
+        write(out / "curve.svg", training_curve(out, task.primary[0]).encode())
     say(f"done: best {task.primary[0]} {state.best:.2f} at step {state.best_step}; the model is in {out}")
 
 
@@ -115,6 +121,8 @@ def follow(out: Path, start: Path | None, world: World) -> None:
         if not (out / "recipe.yaml").exists():
             raise UserError(f"{out} is empty on this machine; --out must be a folder that all machines share")
         recipe = read_recipe(out / "recipe.yaml")
+        if other := _changed_inputs(out, inputs_of(recipe, start)):
+            raise UserError(f"{other[0]}: differs from the file of the leading process; give all the same data")
         task, _ = task_for(recipe, out)
         keep_step(trainer_for(recipe, out, task, start, world=world), out, world)
     except (InterruptedTrainingError, LostRankError):
@@ -145,30 +153,46 @@ def keep_memory() -> None:
         library.mallopt(M_TRIM_THRESHOLD, (1 << 31) - 1)
 
 
-def _same_recipe(out: Path, recipe: AnyRecipe, goes_on: bool) -> None:
-    """Store the recipe, or compare it with the one whose run is in the folder."""
+def _same_run(out: Path, recipe: AnyRecipe, inputs: Sequence[Path], goes_on: bool) -> None:
+    """Store the recipe and the sums of the files that the run reads, or compare them with those in the folder."""
     stored = out / "recipe.yaml"
     changed = recipes.differences(read_recipe(stored), recipe) if stored.exists() else []
-    told = "\n  ".join(changed)
-    if changed and (out / "plan.json").exists() and not goes_on:
+    other_data = any(line.startswith("data.") for line in changed)
+    files = [] if other_data else _changed_inputs(out, inputs)
+    changed += [f"{path} has changed since the run began" for path in files]
+    listed = "\n  ".join(changed)
+    begun = (out / "plan.json").exists() or bool(steps_in(out / "checkpoints"))
+    if changed and begun and not goes_on:
         raise UserError(
-            f"{out} holds a run of another recipe:\n  {told}\n"
+            f"{out} holds a run of {'other data' if files else 'another recipe'}:\n  {listed}\n"
             "choose another --out, undo the change, or go on with it by --continue"
         )
-    if changed and goes_on:
+    if changed and begun:
         fixed = [line for line in changed if line.startswith(("model.", "data.tokenizer"))]
         if fixed:
             raise UserError("a run that goes on keeps these:\n  " + "\n  ".join(fixed) + "\nuse --from instead")
-        say(f"going on with changes:\n  {told}")
+        say(f"going on with changes:\n  {listed}")
         (out / "plan.json").unlink(missing_ok=True)
-        if any(line.startswith("data.") for line in changed):
-            shutil.rmtree(out / "store", ignore_errors=True)
-    elif changed:  # an attempt that never came to train: what it left belongs to the old recipe
+    if changed and (files or other_data or not begun):
         shutil.rmtree(out / "store", ignore_errors=True)
-        for leftover in out.glob("tokenizer*.json"):
-            leftover.unlink()
-    if changed or not stored.exists():
+        # Where nothing was trained yet, the tokenizers belong to the old recipe too.
+        for leftover in [out / name for name in HELD] + ([] if begun else list(out.glob("tokenizer*.json"))):
+            leftover.unlink(missing_ok=True)
+    if changed or not (stored.exists() and (out / INPUTS).exists()):
         write(stored, recipes.dump(recipe).encode())
+        write(out / INPUTS, sealed({"files": [[str(path), digest(path)] for path in inputs]}))
+
+
+def _changed_inputs(out: Path, inputs: Sequence[Path]) -> list[Path]:
+    """Files that are not as they were when the run began."""
+    if not (out / INPUTS).exists():
+        return []
+    try:
+        before = [total for _, total in unsealed(json.loads((out / INPUTS).read_bytes()))["files"]]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{out / INPUTS}: is damaged ({error}); remove it if the data are as they were") from error
+    now = [digest(path) for path in inputs]
+    return [path for path, one, other in zip_longest(inputs, before, now) if one != other and path is not None]
 
 
 @contextmanager

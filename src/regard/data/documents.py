@@ -22,7 +22,7 @@ def pieces(texts: Sequence[RunningText], documents: Literal["file", "paragraph",
         if text.corpus in CORPORA:
             yield from ((line, True) for line in unlabelled(text.corpus))
             continue
-        path = _place(text)
+        path = place_of(text)
         held: str | None = None
         for line in lines(path, strict=True):
             if documents == "line":
@@ -55,9 +55,10 @@ def _after(piece: Piece, stream: Iterator[Piece]) -> Iterator[Piece]:
     yield from stream
 
 
-def _place(text: RunningText) -> Path:
+def place_of(text: RunningText) -> Path:
+    """The file of a text."""
     if text.corpus is None:
         return Path(text.file or "")
-    if text.corpus not in TEXTS:
+    if text.corpus not in {**TEXTS, **CORPORA}:
         raise UserError(f"no text is called {text.corpus!r}; known: {', '.join((*TEXTS, *CORPORA))}")
-    return kept(TEXTS[text.corpus])
+    return kept({**TEXTS, **CORPORA}[text.corpus])

@@ -70,7 +70,7 @@ def examples(config: ExamplesConfig, task: LabelTask, *, labelled: bool = True) 
 
     squad/test is every sixth article of SQuAD v1.1's development part, squad/train the other forty.
     """
-    path, example = _place(config, task), None
+    path, example = place_of(config, task), None
     if task == "spans":
         found = _questions(path, (config.corpus or "").removeprefix("squad/"), labelled)
     elif path.name.removesuffix(".gz").endswith(".jsonl"):
@@ -127,7 +127,8 @@ def _task_of(corpus: str) -> LabelTask:
     return "spans" if corpus.startswith("squad/") else "regression" if "/STS-B/" in corpus else "classification"
 
 
-def _place(config: ExamplesConfig, task: LabelTask) -> Path:
+def place_of(config: ExamplesConfig, task: LabelTask) -> Path:
+    """The file of examples."""
     if config.file is not None:
         if not config.file.endswith(ENDINGS[task]):
             raise UserError(f"{config.file}: {task} is read from files that end in {', '.join(ENDINGS[task])}")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+import shutil
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,16 @@ def build(folder: Path, rows: Iterable[tuple[list[int], list[int]]], *, vocabula
             raise UserError(f"{folder}: no pairs to store; check that the data are not all blank or too long")
         index = {"format": "regard-store", "version": 1, "dtype": dtype.name, "rows": count, "tokens": tokens}
         files.write(aside / INDEX, json.dumps(index).encode())
+        files.write_manifest(aside)
+
+
+def stored(folder: Path, rows: Callable[[], Iterable[tuple[list[int], list[int]]]], *, vocabulary: int) -> Store:
+    """The store in a folder, made now if there is none, or one that was damaged: the same data give the same store."""
+    if folder.exists() and files.broken(folder):
+        shutil.rmtree(folder)
+    if not folder.exists():
+        build(folder, rows(), vocabulary=vocabulary)
+    return Store.open(folder)
 
 
 class Store:
@@ -50,8 +61,10 @@ class Store:
 
     @staticmethod
     def open(folder: Path) -> Store:
-        """Map what `build` wrote, after checking that it is all there."""
+        """Map what `build` wrote, after checking that it is all there and unchanged."""
         try:
+            if reason := files.broken(folder):
+                raise ValueError(reason)
             index = json.loads((folder / INDEX).read_bytes())
             if index["format"] != "regard-store" or index["version"] != 1 or index["dtype"] not in ("uint16", "uint32"):
                 raise ValueError(f"{INDEX} is of another kind")

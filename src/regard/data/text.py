@@ -47,10 +47,10 @@ def lines(path: Path, *, strict: bool) -> Iterator[str]:
             start = 0
             for number in count(1):
                 raw = _line(file, path, number, strict)
-                if number == 1 and raw.startswith(MARK):
-                    raw, start = raw[len(MARK) :], len(MARK)
                 if not raw:
                     return
+                if number == 1 and raw.startswith(MARK):
+                    raw, start = raw[len(MARK) :], len(MARK)
                 yield _decode(raw, path, number, start, strict).removesuffix("\n").removesuffix("\r")
                 start += len(raw)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -64,7 +64,7 @@ def pairs(config: PairsConfig) -> Iterator[Pair]:
     config = located(config)
     both: Iterable[tuple[str, str]]
     if config.corpus in LISTS or config.pairs is not None:
-        path = Path(config.pairs) if config.pairs else kept(LISTS[config.corpus or ""])
+        (path,) = files_of(config)
         read = _object if path.name.removesuffix(".gz").endswith(".jsonl") else _columns
         both = (read(line, path, number) for number, line in enumerate(lines(path, strict=True), 1))
     elif config.corpus is not None:
@@ -82,12 +82,31 @@ def pairs(config: PairsConfig) -> Iterator[Pair]:
         raise UserError(f"{path}: the file is empty; give one with a sentence on each line")
 
 
+def files_of(config: PairsConfig) -> list[Path]:
+    """The files that pairs are read from, none where they are made on the spot."""
+    if config.corpus in LISTS:
+        return [kept(LISTS[config.corpus or ""])]
+    config = located(config)
+    return [Path(name) for name in (config.source, config.target, config.pairs) if name is not None]
+
+
+def check_regular(path: Path) -> Path:
+    """The path of a file that can be read; no pipe or device, as training reads its data more than once."""
+    if path.is_fifo() or path.is_char_device() or path.is_socket():
+        raise UserError(f"{path}: is a pipe or a device, which can be read once only; write the data to a file first")
+    try:
+        _open(path).close()
+    except OSError as error:
+        _unreadable(path, error)
+    return path
+
+
 def count_lines(config: PairsConfig) -> int:
     """How many pairs there are, without reading them: the line ends of the file, or of the source."""
     config = located(config)
     if config.corpus is not None:
         return 0  # made in no time
-    path = Path(config.pairs or config.source or "")
+    path, *_ = map(check_regular, files_of(config))
     try:
         with _open(path) as file:
             return sum(block.count(b"\n") for block in iter(partial(file.read, 1 << 20), b""))

@@ -10,15 +10,18 @@ import stat
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 
 from regard.errors import UserError
+from regard.files import broken, write_manifest
 
 SOURCES = Path(__file__).with_name("native")
 FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-pthread", "-Wno-psabi", "-Wno-ignored-attributes")
 SECONDS = 300
+LIBRARY = "native.so"
 
 
 class NoLibraryError(UserError):
@@ -52,37 +55,52 @@ def _built() -> Path:
     extra = tuple(os.environ.get("REGARD_NATIVE_FLAGS", "").split())
     named = blake2b(repr((texts, FLAGS, extra, platform.machine(), sys.platform)).encode(), digest_size=8).hexdigest()
     folder = _private()
-    path = folder / f"native-{named}.so"
-    if path.exists():
-        return path
+    path = folder / f"native-{named}"
+    if path.exists() and broken(path) is None:  # a library that is cut short would kill the process that loads it
+        return path / LIBRARY
     using = compiler()
     if using is None:
         raise NoLibraryError("the native engine needs a C++ compiler, once; install g++, or use --engine torch")
     print("compiling the native engine (once, some seconds)", file=sys.stderr, flush=True)
-    with tempfile.TemporaryDirectory(dir=folder) as place:
-        made = Path(place) / "native.so"
-        command = [using, *FLAGS, *extra, "-o", str(made), str(SOURCES / "native.cpp")]
-        try:
+    try:
+        with tempfile.TemporaryDirectory(dir=folder) as place:
+            aside = Path(place) / "whole"
+            aside.mkdir()
+            command = [using, *FLAGS, *extra, "-o", str(aside / LIBRARY), str(SOURCES / "native.cpp")]
             subprocess.run(command, check=True, capture_output=True, text=True, timeout=SECONDS)
-        except subprocess.CalledProcessError as error:
-            raise NoLibraryError(
-                f"{using} cannot compile the native engine: {error.stderr[-500:]}; use --engine torch"
-            ) from error
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise NoLibraryError(f"{using} cannot compile the native engine ({error}); use --engine torch") from error
-        made.replace(path)
-    return path
+            write_manifest(aside)
+            shutil.rmtree(path, ignore_errors=True)  # a damaged one
+            with suppress(FileExistsError):  # another process was faster
+                aside.rename(path)
+    except subprocess.CalledProcessError as error:
+        raise NoLibraryError(
+            f"{using} cannot compile the native engine: {error.stderr[-500:]}; use --engine torch"
+        ) from error
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NoLibraryError(
+            f"the native engine cannot be compiled into {folder} ({error}); set XDG_CACHE_HOME to a folder of yours, "
+            "or use --engine torch"
+        ) from error
+    return path / LIBRARY
 
 
 def _private() -> Path:
     """A folder that no one else can write to."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = base / "regard"
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        folder = base / "regard"
+        for each in (
+            *reversed(base.parents),
+            base,
+            folder,
+        ):  # not parents=True, which would give theirs any umask's mode
+            if not each.exists():
+                each.mkdir(mode=0o700, exist_ok=True)
         found = folder.stat()
-    except OSError as error:
-        raise NoLibraryError(f"{folder}: cannot be made ({error}); set XDG_CACHE_HOME to a folder of yours") from error
+    except (OSError, RuntimeError) as error:  # RuntimeError: a user without a home
+        raise NoLibraryError(
+            f"no folder for the native engine can be made ({error}); set XDG_CACHE_HOME to a folder of yours"
+        ) from error
     if found.st_uid != os.getuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise NoLibraryError(f"{folder}: others can write to it, so no library is loaded from there; chmod 700 it")
     return folder

@@ -75,6 +75,12 @@ def save_tokenizers(folder: Path, tokenizers: Tokenizers) -> None:
         tokenizers.target.save(folder / "tokenizer-target.json")
 
 
+def has_tokenizers(folder: Path) -> bool:
+    """Whether all are there: a kill may have come between the two."""
+    joint, *both = ((folder / f"tokenizer{side}.json").exists() for side in ("", "-source", "-target"))
+    return joint or all(both)
+
+
 def load_tokenizers(folder: Path) -> Tokenizers:
     if (folder / "tokenizer.json").exists():
         joint = Tokenizer.load(folder / "tokenizer.json")

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, groupby, islice
 from pathlib import Path
 from zlib import crc32
 
 from regard.data.config import DataConfig, PairsConfig
-from regard.data.store import Store, build
+from regard.data.store import Store, stored
 from regard.data.text import Pair, count_lines, pairs
 from regard.data.tokenizer import Tokenizer, Tokenizers
 from regard.errors import UserError
-from regard.files import write
+from regard.files import digest, sealed, unsealed, write
 from regard.progress import Progress
-from regard.tasks.folder import load_tokenizers, save_tokenizers
+from regard.tasks.folder import has_tokenizers, load_tokenizers, save_tokenizers
 from regard.tasks.translation import Held
 
 CHUNK = 4096  # pairs encoded at once
 WHILE = 100_000  # pairs
+HELD = ("valid.source", "valid.target", "valid.json")  # held-out pairs, and the sums of their files
 SAMPLE = 2_000_000  # pairs that tokenizers learn from at most, evenly over the corpus
 
 
@@ -28,6 +31,7 @@ SAMPLE = 2_000_000  # pairs that tokenizers learn from at most, evenly over the 
 class Left:
     """Pairs left out of training, by reason."""
 
+    read: int = 0
     empty: int = 0
     long: int = 0
 
@@ -37,7 +41,7 @@ class Left:
 
 def tokenizers_for(config: DataConfig, folder: Path) -> Tokenizers:
     """Those of the folder, or trained now and saved before anything else happens."""
-    if any(folder.glob("tokenizer*.json")):
+    if has_tokenizers(folder):
         return load_tokenizers(folder)
     tags = sorted({pair.tag for pair in config.train if pair.tag})
 
@@ -59,11 +63,10 @@ def tokenizers_for(config: DataConfig, folder: Path) -> Tokenizers:
 
 def store_for(config: DataConfig, tokenizers: Tokenizers, folder: Path) -> tuple[Store, Left | None]:
     """The training pairs as ids, memory-mapped; made once, when it can be told what was left out."""
-    place, left = folder / "store", None
-    if not place.exists():
-        left = Left()
-        build(place, _rows(config, tokenizers, left), vocabulary=max(tokenizers.sizes))
-    return Store.open(place), left
+    left = Left()
+    rows = partial(_rows, config, tokenizers, left)
+    store = stored(folder / "store", rows, vocabulary=max(tokenizers.sizes))
+    return store, left if left.read else None
 
 
 def held_out(config: DataConfig, tokenizers: Tokenizers, folder: Path) -> Held | None:
@@ -90,15 +93,22 @@ def _words(corpus: PairsConfig) -> tuple[set[str], set[str]]:
 
 
 def _set_aside(config: DataConfig, folder: Path) -> PairsConfig:
-    """The pairs that training does without, written to the folder once."""
-    paths = [folder / "valid.source", folder / "valid.target"]
-    if not paths[1].exists():
+    """The pairs that training does without, written to the folder once, and again if the files were damaged."""
+    paths, sums = [folder / name for name in HELD[:2]], folder / HELD[2]
+    if _sums(sums) != {path.name: digest(path) for path in paths if path.exists()}:
         held = [pair for pair in chain.from_iterable(map(pairs, config.train)) if _is_held(pair, config)]
         if not held:
             raise UserError(f"hold_out {config.hold_out:g} of so few pairs is none; raise it, or give valid")
         for path, texts in zip(paths, zip(*(pair[:2] for pair in held), strict=True), strict=True):
             write(path, "".join(f"{' '.join(text.split())}\n" for text in texts).encode())
+        write(sums, sealed({path.name: digest(path) for path in paths}))
     return PairsConfig(source=str(paths[0]), target=str(paths[1]))
+
+
+def _sums(path: Path) -> dict[str, str] | None:
+    with suppress(OSError, ValueError, AttributeError):
+        return unsealed(json.loads(path.read_bytes()))
+    return None
 
 
 def _is_held(pair: Pair, config: DataConfig) -> bool:
@@ -109,6 +119,7 @@ def _rows(config: DataConfig, tokenizers: Tokenizers, left: Left) -> Iterator[tu
     for tag, members in groupby(_all_pairs(config, "encode"), key=lambda pair: pair.tag):
         for chunk in chunks(members):
             full = [pair for pair in chunk if pair.source.strip() and pair.target.strip()]
+            left.read += len(chunk)
             left.empty += len(chunk) - len(full)
             sources = tokenizers.read([pair.source for pair in full], tag)
             targets = tokenizers.target.encode([pair.target for pair in full])

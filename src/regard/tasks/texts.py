@@ -10,7 +10,7 @@ import numpy as np
 
 from regard.data.config import MaskedDataConfig, TextDataConfig
 from regard.data.documents import Piece, parted, pieces
-from regard.data.store import Store, build
+from regard.data.store import stored
 from regard.data.tokenizer import MASK, Tokenizer
 from regard.errors import UserError
 from regard.tasks.language import Ids, Text
@@ -31,10 +31,8 @@ def tokenizer_for(config: TextDataConfig, folder: Path) -> Tokenizer:
 
 def ids_for(config: TextDataConfig, tokenizer: Tokenizer, folder: Path) -> Ids:
     """The text to train on as ids, memory-mapped; made once."""
-    place = folder / "store"
-    if not place.exists():
-        build(place, ((ids, []) for ids in _encoded(tokenizer, _train(config))), vocabulary=tokenizer.vocabulary)
-    ids = Store.open(place).stream
+    rows = lambda: ((ids, list[int]()) for ids in _encoded(tokenizer, _train(config)))  # noqa: E731
+    ids = stored(folder / "store", rows, vocabulary=tokenizer.vocabulary).stream
     if len(ids) <= config.context + 1:
         raise UserError(f"{len(ids):,} tokens to train on fill no context of {config.context}; give more text")
     return ids

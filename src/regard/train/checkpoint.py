@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -35,6 +37,8 @@ class TrainState:
     """Target tokens trained on."""
     logged: int = 0
     """Bytes of metrics.jsonl that belong to this state."""
+    log_sum: str = ""
+    """Their sha256."""
 
     def after(self, tokens: int, seconds: float, flops: float) -> TrainState:
         """One update later."""
@@ -52,8 +56,8 @@ class Weights:
     average: nn.Module | None
     carry: Tensor | None = None
 
-    def save(self, folder: Path, state: TrainState, keep: int, world: World = ALONE) -> None:
-        """Into folder/step-N, whole or not at all; older ones go only afterwards."""
+    def save(self, folder: Path, state: TrainState, keep: Collection[int] = (), world: World = ALONE) -> None:
+        """Into folder/step-N, whole or not at all; then older ones go, but for the last two and those to keep."""
         carry = None if self.carry is None else world.rows(self.carry)
         if not world.leads:
             return
@@ -62,6 +66,8 @@ class Weights:
             groups["average"] = dict(self.average.named_parameters())
         if carry is not None:
             groups["carry"] = {"carry": carry}
+        for group, tensors in groups.items():
+            check_finite(tensors, f"{group} after step {state.step}")
         folder.mkdir(parents=True, exist_ok=True)
         check_space(folder, int(1.2 * sum(t.nbytes for group in groups.values() for t in group.values())))
         contents: dict[str, Callable[[Path], None] | bytes] = {
@@ -72,8 +78,9 @@ class Weights:
         if place.exists():  # a damaged one that was passed over
             shutil.rmtree(place)
         write_folder(place, contents)
-        for old in steps_in(folder)[:-keep]:
-            shutil.rmtree(old)
+        for old in steps_in(folder)[:-2]:
+            if int(old.name[5:]) not in keep:
+                shutil.rmtree(old)
         for leftover in folder.glob(f"{MARK}*"):
             shutil.rmtree(leftover, ignore_errors=True)
 
@@ -120,9 +127,34 @@ def newest(folder: Path) -> tuple[Path | None, list[str]]:
 @torch.no_grad()
 def fill_with_mean(model: nn.Module, checkpoints: list[Path]) -> None:
     """Give a model the mean of the weights in some checkpoints."""
+    for checkpoint in checkpoints:
+        if reason := broken(checkpoint):
+            raise UserError(
+                f"{checkpoint}: {reason}, so the mean of {len(checkpoints)} checkpoints cannot be made; restore it, or "
+                "lower train.average and continue the run; the best model so far is kept"
+            )
     stored = [load_file(checkpoint / "model.safetensors") for checkpoint in checkpoints]
     for name, parameter in model.named_parameters():
         parameter.copy_(torch.stack([weights[name] for weights in stored]).mean(0))
+
+
+def check_finite(tensors: Mapping[str, Tensor], what: str) -> None:
+    """Raise before weights are kept that no run could go on with."""
+    for name, tensor in tensors.items():
+        if not torch.isfinite(tensor).all():
+            raise UserError(
+                f"{name} of the {what} is not finite, so it is not saved; lower train.lr or raise train.warmup, and "
+                "continue from the last checkpoint, or begin anew"
+            )
+
+
+def log_entries(path: Path) -> list[dict[str, Any]]:
+    """The evaluations in metrics.jsonl; lines that were damaged are left out."""
+    entries = []
+    for line in path.read_bytes().splitlines() if path.exists() else ():
+        with suppress(ValueError, RecursionError):
+            entries.append(json.loads(line))
+    return [entry for entry in entries if isinstance(entry, dict)]
 
 
 def _plain(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

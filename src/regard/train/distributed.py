@@ -6,6 +6,7 @@ Over PyTorch's gloo; started by `regard train` itself, or by torchrun on several
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,7 @@ from regard.engine.engine import Engine
 from regard.rng import Key
 
 PATIENCE = timedelta(hours=6)  # the others wait while one evaluates; the death of one they notice at once
+MEETING = ".meeting-"  # begins the name of the folder in which the processes of a run find each other
 LOOPBACK = {"linux": "lo", "darwin": "lo0"}
 
 
@@ -143,13 +145,16 @@ def sum_gradients(model: nn.Module, told: Sequence[float], world: World) -> list
 
 
 @contextmanager
-def companions(size: int, *arguments: str | Path) -> Iterator[World]:
-    """Start the other processes on this machine, each `regard.cli.rank` with these arguments."""
-    with tempfile.TemporaryDirectory(prefix="regard-") as folder:
-        meeting = str(Path(folder) / "meeting")
+def companions(size: int, out: Path, *arguments: str | Path) -> Iterator[World]:
+    """Start the other processes on this machine, each `regard.cli.rank` with the run's folder and these arguments."""
+    for leftover in out.glob(f"{MEETING}*"):  # of a run that was killed
+        shutil.rmtree(leftover, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=MEETING, dir=out) as folder:
+        meeting = str(Path(folder) / "file")
         command = [sys.executable, "-m", "regard.cli.rank"]
         ranks = [
-            subprocess.Popen([*command, meeting, str(rank), str(size), *map(str, arguments)]) for rank in range(1, size)
+            subprocess.Popen([*command, meeting, str(rank), str(size), str(out), *map(str, arguments)])
+            for rank in range(1, size)
         ]
         world = World.join(meeting, 0, size)
         try:

@@ -20,11 +20,11 @@ from torch import Tensor, nn
 
 from regard.engine.engine import Engine
 from regard.errors import UserError
-from regard.files import append
+from regard.files import append, digest
 from regard.progress import Progress
 from regard.rng import Key
 from regard.tasks.task import Task
-from regard.train.checkpoint import TrainState, Weights, fill_with_mean, newest, steps_in
+from regard.train.checkpoint import TrainState, Weights, check_finite, fill_with_mean, newest, steps_in
 from regard.train.config import TrainConfig
 from regard.train.distributed import ALONE, LostRankError, SharedEngine, World, sum_gradients
 from regard.train.optimizer import Optimizer
@@ -78,6 +78,8 @@ class Trainer:
             self.state = self.weights.restore(checkpoint, self.world)
         if self.world.leads and self.log.exists():  # what was logged after the checkpoint will be logged again
             os.truncate(self.log, min(self.state.logged, self.log.stat().st_size))
+            if self.state.log_sum not in ("", digest(self.log)):
+                passed.append(f"{self.log}: has changed since it was written; the curve of this run may be wrong")
         return passed
 
     def run(self, plan: Plan) -> TrainState:
@@ -92,7 +94,7 @@ class Trainer:
                 try:
                     done = self.update(self.weights, self.state.step, plan, asked)
                 except LostRankError:
-                    self._save_what_is_here()
+                    self._save_what_is_here(save_at)
                     raise
                 self._follow()
                 spent = time.perf_counter() - began
@@ -108,12 +110,12 @@ class Trainer:
                     speed = f"{done.tokens / spent:,.0f} {self.task.counts}/s"
                     bar.update(step, loss=f"loss {done.loss:.3f}", speed=speed, best=best)
                 if step in save_at or done.stop:
-                    self.weights.save(self.checkpoints, self.state, max(2, int(self.config.average)), self.world)
+                    self.weights.save(self.checkpoints, self.state, self._averaged(save_at), self.world)
                 if done.stop:
                     raise InterruptedTrainingError(done.stop, step)
             if self.config.average >= 2:
                 self.world.told(0)  # that the last is saved
-                last = steps_in(self.checkpoints)[-int(self.config.average) :]
+                last = [path for path in steps_in(self.checkpoints) if int(path.name[5:]) in self._averaged(save_at)]
                 mean = copy.deepcopy(self.weights.model)
                 fill_with_mean(mean, last)
                 told = self._evaluate(mean, {"averaged": len(last)})
@@ -170,10 +172,15 @@ class Trainer:
         follower: list[Tensor] = list(self.weights.average.parameters())
         torch._foreach_lerp_(follower, list(self.weights.model.parameters()), 1 - decay)
 
-    def _save_what_is_here(self) -> None:
+    def _averaged(self, save_at: set[int]) -> list[int]:
+        """Steps whose checkpoints are averaged if the run ends here: planned ones alone, not those that a stop left."""
+        count = int(self.config.average)
+        return sorted(step for step in save_at if step <= self.state.step)[-count:] if count else []
+
+    def _save_what_is_here(self, save_at: set[int]) -> None:
         """After another process has died: the last whole step, unless part of its state died too."""
         if self.world.leads and self.state.step and self.weights.carry is None:
-            self.weights.save(self.checkpoints, self.state, max(2, int(self.config.average)), ALONE)
+            self.weights.save(self.checkpoints, self.state, self._averaged(save_at), ALONE)
 
     def _evaluate(self, model: nn.Module, known: dict[str, float]) -> str:
         began = time.perf_counter()
@@ -191,8 +198,10 @@ class Trainer:
         line = json.dumps(entry).encode() + b"\n"
         if self.world.leads:
             if better:
+                check_finite(dict(model.named_parameters()), f"model after step {state.step}")
                 self.keep_best(model, metrics)
             append(self.log, line)
+            state = replace(state, log_sum=digest(self.log))
             if self.report is not None:
                 self.report(metrics, state.step)
         self.state = replace(state, logged=state.logged + len(line))

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from pydantic import TypeAdapter
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
 from regard.errors import UserError
-from regard.files import write
+from regard.files import sealed, unsealed, write
 from regard.rng import Key
 from regard.tasks.task import Shape, Task
 from regard.train.config import TrainConfig
@@ -57,12 +58,17 @@ class Plan:
     """Of an update's forward and backward pass, as coefficients of its shape; see `terms`."""
 
     def save(self, path: Path) -> None:
-        write(path, json.dumps(asdict(self), indent=1).encode())
+        write(path, sealed(asdict(self)))
 
     @staticmethod
     def load(path: Path) -> Plan:
-        stored = json.loads(path.read_bytes())
-        return Plan(**{**stored, "flops": tuple(stored["flops"])})
+        try:
+            return TypeAdapter(Plan).validate_python(unsealed(json.loads(path.read_bytes())))
+        except (OSError, ValueError, AttributeError, RecursionError) as error:
+            raise UserError(
+                f"{path}: no whole plan ({error!s:.200}); restore the file, or remove it, and the run is planned "
+                "anew, with other steps perhaps if it has train.minutes"
+            ) from error
 
     def cost(self, shape: Shape) -> float:
         return float(np.dot(self.flops, terms(shape)))
