@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from tests.engine.test_native import a_translator
@@ -50,3 +52,50 @@ def test_where_it_cannot_be_compiled_torch_decodes(
     engine = engine_of(build_model(a_translator()), 1)
     assert engine.about == "torch, float32"
     assert "torch decodes" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[: len(data) // 3], lambda data: data[:-9] + b"?" + data[-8:]])
+def test_a_damaged_library_is_compiled_again(
+    damage: Callable[[bytes], bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("REGARD_NATIVE_FLAGS", "-O0")  # compiled sooner
+    path = build._built()
+    whole = path.read_bytes()
+    path.write_bytes(damage(whole))
+    assert build._built() == path
+    assert len(path.read_bytes()) == len(whole)
+    build.library()
+
+
+@pytest.mark.parametrize("place", ["/proc/1", "/dev/null"])
+def test_a_cache_that_cannot_be_written_is_told(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", place)
+    with pytest.raises(build.NoLibraryError, match="set XDG_CACHE_HOME to a folder of yours"):
+        build.library()
+
+
+def test_a_read_only_cache_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(build.tempfile, "TemporaryDirectory", Mock(side_effect=OSError(30, "Read-only file system")))
+    with pytest.raises(build.NoLibraryError, match="Read-only file system.*or use --engine torch"):
+        build.library()
+
+
+def test_a_user_without_a_home_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", Mock(side_effect=RuntimeError("Could not determine home directory.")))
+    with pytest.raises(build.NoLibraryError, match="home directory.*XDG_CACHE_HOME"):
+        build.library()
+
+
+def test_no_folder_of_the_cache_is_open_to_others_whatever_the_umask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "some" / "cache"))
+    before = os.umask(0)
+    try:
+        folder = build._private()
+    finally:
+        os.umask(before)
+    assert all(each.stat().st_mode & 0o077 == 0 for each in (folder, folder.parent, folder.parent.parent))

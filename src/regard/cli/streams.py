@@ -80,6 +80,7 @@ def _open_streams() -> None:
             os.open(os.devnull, os.O_WRONLY if name == "stderr" else os.O_RDONLY)
             setattr(sys, name, open(number, "r" if number == 0 else "w", encoding="utf-8"))  # noqa: SIM115
     if isinstance(sys.stderr, io.TextIOWrapper):
-        sys.stderr = _Messages(sys.stderr.buffer, sys.stderr.encoding, "backslashreplace", line_buffering=True)
+        encoding = sys.stderr.encoding
+        sys.stderr = _Messages(sys.stderr.detach(), encoding, "backslashreplace", line_buffering=True)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="replace")  # results are UTF-8 wherever they go
