@@ -72,13 +72,10 @@ def test_weight_dropout_follows_the_key() -> None:
     assert torch.equal(layer(x, memory), layer(x, memory)), "without a key there is no dropout"
 
 
-def test_caches_of_different_lengths_join() -> None:
-    one, other = (KV(torch.ones(1, 2, n, 3), torch.ones(1, 2, n, 3)) for n in (2, 4))
-    left, right = one.join(other, "left"), one.join(other, "right")
-    assert left.k[0, 0, :, 0].tolist() == [0, 0, 1, 1]
-    assert right.v[0, 0, :, 0].tolist() == [1, 1, 0, 0]
-    assert left.since(2).num_keys == 2
-    assert left.select(torch.tensor([1, 1, 0])).k.shape[0] == 3
+def test_rows_of_a_cache_are_selected_and_old_places_dropped() -> None:
+    cache = KV(torch.arange(24.0).view(2, 1, 4, 3), torch.zeros(2, 1, 4, 3))
+    assert torch.equal(cache.since(2).k, cache.k[:, :, 2:])
+    assert torch.equal(cache.select(torch.tensor([1, 1, 0])).k, cache.k[[1, 1, 0]])
 
 
 @pytest.mark.parametrize(

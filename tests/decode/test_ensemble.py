@@ -7,7 +7,7 @@ from regard.decode.ensemble import Ensemble
 from regard.decode.search import decode
 from regard.errors import UserError
 from regard.models.build import build
-from regard.models.presets import recurrent_bahdanau, transformer_tiny
+from regard.models.presets import transformer_tiny
 
 
 def test_an_ensemble_is_the_mean_of_probabilities() -> None:
@@ -25,14 +25,6 @@ def test_an_ensemble_of_twins_is_the_twin_under_every_search() -> None:
     for search in (Greedy(max_length=6), Beam(size=3, max_length=6)):
         alone, twins = (decode(m, a_source(), search) for m in (model, Ensemble([model, model])))
         assert [h[0].tokens for h in alone] == [h[0].tokens for h in twins]
-
-
-def test_rows_of_an_ensemble_join() -> None:
-    members = [build(shrunk(make().sized(11, 13))).double() for make in (transformer_tiny, recurrent_bahdanau)]
-    both = Ensemble(members)
-    one, other = both.begin(a_source([[5, 6]])), both.begin(a_source([[7, 8, 9]]))
-    joined = both.step(torch.tensor([1, 1]), one.join(other)).log_probs
-    assert torch.allclose(joined[1], both.step(torch.tensor([1]), other).log_probs[0], atol=1e-12)
 
 
 def test_members_must_share_a_vocabulary() -> None:

@@ -76,18 +76,15 @@ def test_steps_equal_the_full_pass(name: str) -> None:
 
 @pytest.mark.parametrize("name", WRITERS)
 @torch.no_grad()
-def test_ragged_prompts_equal_each_alone_and_may_join_later(name: str) -> None:
+def test_ragged_prompts_equal_each_alone(name: str) -> None:
     model, prompts = build(WRITERS[name]).double(), some_prompts()
     last = prompts.tokens.gather(1, prompts.lengths[:, None] - 1)[:, 0]
     together = model.step(last, model.begin(prompts, prompts))
-    halves = [prompts.select(torch.tensor(rows)) for rows in ([0, 1], [2, 3])]
-    joined = model.step(last, model.begin(halves[0], halves[0]).join(model.begin(halves[1], halves[1])))
     order = torch.tensor([3, 1, 1])
     chosen = model.step(last[order], model.begin(prompts, prompts).select(order))
     for i, ids in enumerate(prompts.lists()):
         alone = model(torch.tensor([ids]))[0, -1].log_softmax(-1)
         assert torch.allclose(together.log_probs[i], alone, atol=1e-12)
-        assert torch.allclose(joined.log_probs[i], alone, atol=1e-12)
     assert torch.allclose(chosen.log_probs, together.log_probs[order], atol=1e-12)
 
 

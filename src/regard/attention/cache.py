@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,14 +27,6 @@ class KV:
 
     def select(self, index: Tensor) -> KV:
         return KV(self.k.index_select(0, index), self.v.index_select(0, index))
-
-    def join(self, other: KV, fill: Literal["left", "right"]) -> KV:
-        """The rows of both, the shorter filled up on one side: left for what grows, right for a finished memory."""
-        longest = max(self.num_keys, other.num_keys)
-        k, v = (
-            torch.cat([fill_up(x, longest, 2, fill) for x in pair]) for pair in ((self.k, other.k), (self.v, other.v))
-        )
-        return KV(k, v)
 
     def since(self, first: int) -> KV:
         """Without the first places, once no row needs them."""
@@ -61,23 +51,3 @@ class Past:
         starts = self.starts[index]
         oldest = int(starts.min())
         return Past(tuple(kv.since(oldest) for kv in layers), starts - oldest if (starts > oldest).any() else None)
-
-    def join(self, other: Past) -> Past:
-        longest = max(self.num_keys, other.num_keys)
-        starts = torch.cat([past._starts() + longest - past.num_keys for past in (self, other)])
-        layers = tuple(a.join(b, "left") for a, b in zip(self.layers, other.layers, strict=True))
-        return Past(layers, starts if starts.any() else None)
-
-    def _starts(self) -> Tensor:
-        k = self.layers[0].k
-        return torch.zeros(len(k), dtype=torch.long, device=k.device) if self.starts is None else self.starts
-
-
-def fill_up(x: Tensor, size: int, axis: int, side: Literal["left", "right"]) -> Tensor:
-    """Zeros on one side of an axis until it has `size` places."""
-    missing = size - x.shape[axis]
-    if missing == 0:
-        return x
-    pads = [0, 0] * (x.dim() - axis)
-    pads[-2 if side == "left" else -1] = missing
-    return F.pad(x, pads)

@@ -24,10 +24,6 @@ class EnsembleState:
     def select(self, index: Tensor) -> EnsembleState:
         return EnsembleState(tuple(state.select(index) for state in self.members))
 
-    def join(self, other: EnsembleState) -> EnsembleState:
-        pairs = zip(self.members, other.members, strict=True)
-        return EnsembleState(tuple(mine.join(its) for mine, its in pairs))
-
 
 class Ensemble:
     """The mean of the members' probabilities, as log-mean-exp of their log-probabilities; itself a Stepper."""
@@ -44,9 +40,8 @@ class Ensemble:
     def begin(self, batch: Any, prefix: Padded | None = None, *, watch: bool = False) -> EnsembleState:
         return EnsembleState(tuple(member.begin(batch, prefix, watch=watch) for member in self.members))
 
-    def step(self, tokens: Tensor, state: EnsembleState, *, candidates: Tensor | None = None) -> Step[EnsembleState]:
-        pairs = zip(self.members, state.members, strict=True)
-        said = [member.step(tokens, own, candidates=candidates) for member, own in pairs]
+    def step(self, tokens: Tensor, state: EnsembleState) -> Step[EnsembleState]:
+        said = [member.step(tokens, own) for member, own in zip(self.members, state.members, strict=True)]
         sizes = {step.log_probs.shape[-1] for step in said}
         if len(sizes) > 1:
             raise UserError(f"ensemble members have vocabularies of {sorted(sizes)}; they must share one")

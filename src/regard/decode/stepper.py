@@ -17,10 +17,6 @@ class State(Protocol):
         """The rows named by `index` (N',): expands to a beam, reorders it, drops finished rows."""
         ...
 
-    def join(self, other: Self) -> Self:
-        """The rows of both: waiting sentences take free places; each row keeps its own position."""
-        ...
-
 
 S = TypeVar("S", bound=State)
 
@@ -55,6 +51,6 @@ class Stepper(Protocol[S]):
         """
         ...
 
-    def step(self, tokens: Tensor, state: S, *, candidates: Tensor | None = None) -> Step[S]:
-        """Take a token for each row (N,) and tell the next one's log-probabilities, of `candidates` (V',) if given."""
+    def step(self, tokens: Tensor, state: S) -> Step[S]:
+        """Take a token for each row (N,) and tell the next one's log-probabilities."""
         ...

@@ -27,10 +27,6 @@ class Engine(Protocol):
         """Which one it is, in a few words."""
         ...
 
-    def refuses(self, search: Search) -> str | None:
-        """Why this search cannot be done, or None."""
-        ...
-
     def decode(
         self,
         sources: Sequence[Sequence[int]],

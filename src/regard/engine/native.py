@@ -112,9 +112,6 @@ class NativeEngine:
         short = ", shortlist" if self.shortlist else ""
         return f"native, {small}{short}, {LEVELS[self.level]}, {self.threads} thread{'s'[: self.threads > 1]}"
 
-    def refuses(self, search: Search) -> str | None:
-        return None
-
     def decode(
         self,
         sources: Sequence[Sequence[int]],

@@ -34,9 +34,6 @@ class TorchEngine:
 
     about = "torch, float32"
 
-    def refuses(self, search: Search) -> str | None:
-        return None
-
     def decode(
         self,
         sources: Sequence[Sequence[int]],

@@ -63,9 +63,6 @@ class Climbed:
         places = [self.places[i] for i in index.tolist()]
         return Climbed(self.state.select(index), places, None if self.log_probs is None else self.log_probs[index])
 
-    def join(self, other: Climbed) -> Climbed:
-        raise NotImplementedError  # one sentence is looked at
-
 
 class Climber:
     """A Stepper that notes which words it is given."""
@@ -76,13 +73,13 @@ class Climber:
     def begin(self, batch: Any, prefix: Padded | None = None, *, watch: bool = False) -> Climbed:
         return Climbed(self.stepper.begin(batch, prefix, watch=watch), [-1] * len(batch), None)
 
-    def step(self, tokens: Tensor, state: Climbed, *, candidates: Tensor | None = None) -> Step[Climbed]:
+    def step(self, tokens: Tensor, state: Climbed) -> Step[Climbed]:
         places, before = state.places, torch.zeros(1, 1)
         if state.log_probs is not None:
             said = state.log_probs.gather(1, tokens[:, None])[:, 0]
             rows = zip(state.places, tokens.tolist(), said.tolist(), strict=True)
             places, before = [self.tree.add(*row) for row in rows], said[:, None]
-        step = self.stepper.step(tokens, state.state, candidates=candidates)
+        step = self.stepper.step(tokens, state.state)
         return Step(step.log_probs, Climbed(step.state, places, step.log_probs.double() + before), step.attention)
 
 

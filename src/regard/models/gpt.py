@@ -28,9 +28,6 @@ class GptState:
     def select(self, index: Tensor) -> GptState:
         return replace(self, past=self.past.select(index))
 
-    def join(self, other: GptState) -> GptState:
-        return GptState(self.past.join(other.past), self.watch or other.watch)
-
 
 class Gpt(LanguageModel[GptState]):
     """One Stack that looks back."""

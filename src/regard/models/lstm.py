@@ -25,9 +25,6 @@ class RecurrentTextState:
     def select(self, index: Tensor) -> RecurrentTextState:
         return replace(self, hidden=self.hidden[index])
 
-    def join(self, other: RecurrentTextState) -> RecurrentTextState:
-        return replace(self, hidden=torch.cat((self.hidden, other.hidden)))
-
 
 class RecurrentText(LanguageModel[RecurrentTextState]):
     """Recurrent layers between two word tables, which may be one [Press+ 2017]."""

@@ -33,12 +33,6 @@ class RecurrentState:
         encoding = None if self.encoding is None else self.encoding[index]
         return RecurrentState(self.hidden[index], memory, self.lengths[index], encoding, self.watch)
 
-    def join(self, other: RecurrentState) -> RecurrentState:
-        both = self.memory and other.memory and self.memory.join(other.memory, "right")
-        told = [x for x in (self.encoding, other.encoding) if x is not None]
-        hidden, lengths = torch.cat((self.hidden, other.hidden)), torch.cat((self.lengths, other.lengths))
-        return RecurrentState(hidden, both, lengths, torch.cat(told) if told else None, self.watch or other.watch)
-
 
 class Recurrent(Seq2seq[RecurrentState]):
     """Recurrent layers read the source; recurrent layers, which may look at what was read, write the target."""

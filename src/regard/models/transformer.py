@@ -37,15 +37,6 @@ class TransformerState:
         memory = tuple(kv.select(index) for kv in self.memory)
         return replace(self, memory=memory, lengths=self.lengths[index], rows=rows, past=past)
 
-    def join(self, other: TransformerState) -> TransformerState:
-        return TransformerState(
-            tuple(a.join(b, "right") for a, b in zip(self.memory, other.memory, strict=True)),
-            torch.cat((self.lengths, other.lengths)),
-            torch.cat((self.rows, other.rows + self.rows.max() + 1)),
-            self.past.join(other.past),
-            self.watch or other.watch,
-        )
-
 
 class Transformer(Seq2seq[TransformerState]):
     """An encoder Stack, and a decoder Stack that also looks at what the encoder made."""

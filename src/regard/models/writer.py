@@ -41,10 +41,10 @@ class Writer(nn.Module, Generic[S]):
         """The state after all but the last token of each prefix."""
         raise NotImplementedError  # abstract
 
-    def step(self, tokens: Tensor, state: S, *, candidates: Tensor | None = None) -> Step[S]:
+    def step(self, tokens: Tensor, state: S) -> Step[S]:
         trace = Trace() if state.watch and self.watched else None
         x, state = self.advance(tokens[:, None], state, Site(trace=trace))
-        log_probs = self.head(x[:, -1], candidates).log_softmax(-1)
+        log_probs = self.head(x[:, -1]).log_softmax(-1)
         attention = trace.maps()[self.watched][:, :, -1].mean(1) if trace and self.watched else None
         return Step(log_probs, state, attention)
 

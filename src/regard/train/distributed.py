@@ -119,7 +119,7 @@ class SharedEngine:
 
     def __init__(self, engine: Engine, world: World) -> None:
         self.engine, self.world = engine, world
-        self.about, self.refuses = engine.about, engine.refuses
+        self.about = engine.about
 
     def decode(self, sources: Sequence[Sequence[int]], search: Search, **how: Any) -> list[list[Hypothesis]]:
         mine = [hypotheses[0] for hypotheses in self.engine.decode(self.world.share(sources), search, **how)]
