@@ -1,10 +1,10 @@
 """Kills a small run at random instants, again and again, and compares its end with that of a run left alone.
 
-    python -m bench.resume [SITTINGS] [SETTING]      (default 25, all; a few minutes)
+    python -m bench.resume [SITTINGS] [SETTING]      (default 20, all five; about 15 minutes)
 
-Each sitting starts `regard train` in one folder and stops it after a random time: by kill -9, every fifth time Ctrl-C
-or SIGTERM. A third of the kills wait for a checkpoint that is just being written. Plain, then with accumulation and an
-average of the weights, then that with two processes, of which either may be hit.
+Each sitting starts `regard train` in one folder and stops it after a random time: by kill -9, SIGTERM, Ctrl-C, or SIGSTOP,
+a pause and SIGCONT before kill -9. A third of the stops wait for a checkpoint that is just being written. Where there are
+two processes, either is hit.
 """
 
 from __future__ import annotations
@@ -26,12 +26,15 @@ from regard.files import MARK
 from regard.rng import Key
 from regard.train.checkpoint import steps_in
 
-AVERAGED: dict[str, object] = {"accumulate": 2, "average": 0.9}
 SETTINGS: dict[str, tuple[dict[str, object], int]] = {
     "plain": ({}, 1),
-    "accumulate 2, average 0.9": (AVERAGED, 1),
-    "two processes": (AVERAGED, 2),
+    "accumulate 2, exponential average": ({"accumulate": 2, "average": 0.9}, 1),
+    "mean of 4 checkpoints": ({"average": 4}, 1),
+    "two processes, accumulate 2, exponential average": ({"accumulate": 2, "average": 0.9}, 2),
+    "two processes, accumulate 2, mean of 4 checkpoints": ({"accumulate": 2, "average": 4}, 2),
 }
+KINDS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGSTOP)
+PAUSE = 1.0  # seconds between SIGSTOP and SIGCONT
 
 
 def begin(recipe: Path, out: Path, processes: int) -> subprocess.Popen[bytes]:
@@ -53,6 +56,11 @@ def stop(process: subprocess.Popen[bytes], out: Path, delay: float, how: signal.
         pass
     with suppress(ProcessLookupError):
         os.kill(victims[number % len(victims)], how)
+        if how == signal.SIGSTOP:
+            time.sleep(PAUSE)
+            os.kill(victims[number % len(victims)], signal.SIGCONT)
+            time.sleep(PAUSE / 2)
+            process.kill()
     process.communicate()
     saved = steps_in(folder)
     unfinished = ", inside a save" if any(folder.glob(f"{MARK}*")) else ""
@@ -63,10 +71,9 @@ def main(sittings: int, only: str | None) -> None:
     for name, (settings, processes) in SETTINGS.items():
         if only not in (None, name):
             continue
-        count = max(6, sittings // 4) if name.startswith("accumulate") else sittings
         with tempfile.TemporaryDirectory() as place:
             recipe, killed = (
-                write_recipe(Path(place), steps=2000, checkpoints=400, evaluations=8, **settings),
+                write_recipe(Path(place), steps=1000, checkpoints=200, evaluations=8, **settings),
                 Path(place) / "killed",
             )
             process = begin(recipe, Path(place) / "whole", processes)
@@ -74,17 +81,18 @@ def main(sittings: int, only: str | None) -> None:
             process.communicate()
             seconds = time.monotonic() - began
             draw = Key(7, ("resume", name)).generator()
-            for i in range(count):
-                how = {4: signal.SIGINT, 9: signal.SIGTERM}.get(i % 10, signal.SIGKILL)
-                delay = seconds / count * float(draw.uniform(0.0, 1.4))
+            for i in range(sittings):
+                how = KINDS[int(draw.integers(len(KINDS)))]
+                delay = seconds / sittings * float(draw.uniform(0.0, 1.4))
                 print(name, i + 1, stop(begin(recipe, killed, processes), killed, delay, how, i), flush=True)
             regard("train", recipe, "--out", killed)
             same = ends(killed) == ends(Path(place) / "whole")
             print(
-                f"{name}: after {count} stops the end is {'the same, bit for bit' if same else 'ANOTHER'}", flush=True
+                f"{name}: after {sittings} stops the end is {'the same, bit for bit' if same else 'ANOTHER'}",
+                flush=True,
             )
             assert same
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 25, sys.argv[2] if len(sys.argv) > 2 else None)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 20, sys.argv[2] if len(sys.argv) > 2 else None)
