@@ -2,9 +2,9 @@
 
     python -m bench.resume [SITTINGS] [SETTING]      (default 20, all five; about 15 minutes)
 
-Each sitting starts `regard train` in one folder and stops it after a random time: by kill -9, SIGTERM, Ctrl-C, or SIGSTOP,
-a pause and SIGCONT before kill -9. A third of the stops wait for a checkpoint that is just being written. Where there are
-two processes, either is hit.
+Each sitting starts `regard train` in one folder and stops it after a random time: by kill -9, SIGTERM, Ctrl-C, or
+SIGSTOP, a pause and SIGCONT before kill -9. A third of the stops wait for a checkpoint that is just being written.
+Where there are two processes, either is hit.
 """
 
 from __future__ import annotations
@@ -87,10 +87,8 @@ def main(sittings: int, only: str | None) -> None:
                 print(name, i + 1, stop(begin(recipe, killed, processes), killed, delay, how, i), flush=True)
             regard("train", recipe, "--out", killed)
             same = ends(killed) == ends(Path(place) / "whole")
-            print(
-                f"{name}: after {sittings} stops the end is {'the same, bit for bit' if same else 'ANOTHER'}",
-                flush=True,
-            )
+            end = "the same, bit for bit" if same else "ANOTHER"
+            print(f"{name}: after {sittings} stops the end is {end}", flush=True)
             assert same
 
 
