@@ -82,7 +82,11 @@ def begin(recipe: Path, out: Path) -> subprocess.Popen[bytes]:
 
 
 @pytest.mark.parametrize("kind", ["translation", "carried"])
-def test_the_death_of_either_process_changes_nothing(kind: str, tmp_path: Path) -> None:
+def test_the_death_of_either_process_changes_nothing(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
     recipe = write_recipe(tmp_path, steps=120) if kind == "translation" else text_recipe(tmp_path, "lstm", steps=120)
     regard("train", recipe, "--out", tmp_path / "whole", *TWO)
     for victim in ("leading", "companion"):
@@ -100,6 +104,7 @@ def test_the_death_of_either_process_changes_nothing(kind: str, tmp_path: Path) 
         wait_for_the_end_of(companion)
         regard("train", recipe, "--out", out, *TWO)
         assert ends(out) == ends(tmp_path / "whole")
+        assert not [*out.glob(".meeting-*"), *(tmp_path / "temporary").glob("regard-*")], "a kill leaves nothing behind"
 
 
 def wait_for_the_end_of(companion: int) -> None:
