@@ -6,12 +6,14 @@ import copy
 import json
 import os
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import torch
+from tokenizers import Tokenizer as Library
 
-from regard.data.tokenizer import UNKNOWN, Tokenizer, Tokenizers
+from regard.data.tokenizer import MASK, SHOWN_UNKNOWN, UNKNOWN, ForeignTokenizer, Tokenizer, Tokenizers
 from regard.decode.config import Greedy
 from regard.engine.torch import TorchEngine
 from regard.errors import UserError
@@ -21,6 +23,7 @@ from regard.exchange.installed import installed
 from regard.exchange.onnx import write_onnx
 from regard.exchange.onnxrun import OnnxModel
 from regard.exchange.readers import write_reader
+from regard.exchange.readme import write_readme
 from regard.exchange.vocabulary import write_tokenizer
 from regard.files import new_folder, write
 from regard.models.config import ReaderConfig
@@ -32,10 +35,11 @@ AT_RANDOM, LONGEST = 8, 48  # texts of words at random that are decoded both way
 NEVER = -1e4  # a bias that half precision can hold
 SAME = 1e-4  # difference of an encoder's numbers that rounding explains
 Rows = list[list[int]]
+Checked = tuple[str, Rows]  # how a check went, and what was written
 
 
 def export(loaded: Loaded, kind: str, out: Path, texts: Sequence[str] = ()) -> str:
-    """Write a model, decode texts (or words at random) both ways, and tell how that went; a failed one is undone."""
+    """Write a model, run texts (or words at random) both ways, and tell how that went; a failed one is undone."""
     if kind not in FORMATS:
         raise UserError(f"--to {kind}: there is no such format; choose native, {', '.join(FORMATS)}")
     if isinstance(loaded.config, ReaderConfig) and kind != "huggingface":
@@ -43,10 +47,15 @@ def export(loaded: Loaded, kind: str, out: Path, texts: Sequence[str] = ()) -> s
     if loaded.tokenizers is None:
         raise UserError("this model came without the files of its tokenizer; copy them beside it first")
     new_place(out)
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
     with new_folder(out) as folder:
-        told = FORMATS[kind](loaded, folder, rows_of(loaded, loaded.tokenizers, texts))
-        with_words = _write_words(folder, loaded, loaded.tokenizers)
-        return told if with_words else f"{told}; without a tokenizer: use the sentencepiece models that it came with"
+        texts = texts_of(loaded, loaded.tokenizers, texts)
+        rows, words = rows_of(loaded, loaded.tokenizers, texts), _write_words(folder, loaded, loaded.tokenizers)
+        told, outputs = FORMATS[kind](loaded, folder, rows)
+        if words:
+            _check_words(loaded, words, tagged(loaded.tokenizers, texts), rows, outputs)
+        write_readme(folder, kind, loaded, out.name, tagged(loaded.tokenizers, texts[:1]), longest(loaded, 256))
+        return told if words else f"{told}; without a tokenizer: use the sentencepiece models that it came with"
 
 
 def new_place(out: Path) -> None:
@@ -57,49 +66,60 @@ def new_place(out: Path) -> None:
         out.rmdir()
 
 
-def _huggingface(loaded: Loaded, folder: Path, rows: Rows) -> str:
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+def _huggingface(loaded: Loaded, folder: Path, rows: Rows) -> Checked:
     if isinstance(loaded.config, ReaderConfig):
-        return write_reader(loaded, folder, rows)
+        return write_reader(loaded, folder, rows), []
     model, kind = loaded.model, kind_of(loaded.model.config)
     write_folder(folder, model, kind)
-    if loaded.search.never:
-        marks = {"decoder_start_token_id": model.start, "pad_token_id": model.start, "eos_token_id": model.end}
-        never = {"bad_words_ids": [[i] for i in loaded.search.never]}
-        write(folder / GENERATION, json.dumps({**marks, **never}).encode())
     hf = installed("transformers")
     hf.logging.set_verbosity_error()
     hf.logging.disable_progress_bar()
     where = f"transformers {hf.__version__}"
     if loaded.task == "masked":
-        return f"{kind}, {_compare_vectors(loaded, hf.AutoModel.from_pretrained(folder).eval(), rows, where)}"
+        return f"{kind}, {_compare_vectors(loaded, hf.AutoModel.from_pretrained(folder).eval(), rows, where)}", []
+    marks = {"pad_token_id": model.end, "eos_token_id": model.end, "bos_token_id": model.start}
+    marks |= {} if loaded.task == "language" else {"pad_token_id": model.start, "decoder_start_token_id": model.start}
+    never = {"bad_words_ids": [[i] for i in loaded.search.never]} if loaded.search.never else {}
+    write(folder / GENERATION, json.dumps({**marks, **never}).encode())
     classes = {"language": hf.AutoModelForCausalLM, "translation": hf.AutoModelForSeq2SeqLM}
     theirs = classes[loaded.task].from_pretrained(folder).eval()
 
     def decode(row: list[int]) -> list[int]:
-        how = {"do_sample": False, "num_beams": 1, "max_new_tokens": _longest(loaded), "pad_token_id": model.end}
+        settings = {"do_sample": False, "num_beams": 1, "max_new_tokens": longest(loaded)}
         ids = torch.tensor([row])
-        said: list[int] = theirs.generate(ids, attention_mask=torch.ones_like(ids), **how)[0].tolist()
-        return said[len(row) if loaded.task == "language" else 1 :]
+        output: list[int] = theirs.generate(ids, attention_mask=torch.ones_like(ids), **settings)[0].tolist()
+        return output[len(row) if loaded.task == "language" else 1 :]
 
-    return f"{kind}, {_compare(loaded, rows, [decode(row) for row in rows], where)}"
+    told, outputs = _compare(loaded, rows, [decode(row) for row in rows], where)
+    return f"{kind}, {told}", outputs
 
 
-def _ctranslate2(loaded: Loaded, folder: Path, rows: Rows) -> str:
+def _ctranslate2(loaded: Loaded, folder: Path, rows: Rows) -> Checked:
     assert loaded.tokenizers is not None
-    source, target = words(loaded.tokenizers.source), words(loaded.tokenizers.target)
-    found = [i for i in map(loaded.tokenizers.target.id_of, ("<unk>", "[UNK]")) if i is not None]
-    write_ctranslate2(folder, _silenced(loaded), source, target, target[[*found, UNKNOWN][0]])
-    said = decode_ctranslate2(folder, [[source[i] for i in row] for row in rows], _longest(loaded))
-    numbers = {word: i for i, word in enumerate(target)}
-    theirs = [[numbers[word] for word in row] for row in said]
+    sides = [folder, folder] if not (folder / "source").exists() else [folder / "source", folder / "target"]
+    source, target = map(_names, sides, (loaded.tokenizers.source, loaded.tokenizers.target))
+    marks = ("<unk>", "[UNK]", SHOWN_UNKNOWN)
+    unknown = next((name for name in marks if name in target), target[UNKNOWN])
+    write_ctranslate2(folder, _silenced(loaded), source, target, unknown)
+    said = decode_ctranslate2(folder, [[source[i] for i in row] for row in rows], longest(loaded))
+    numbers = {name: i for i, name in enumerate(target)}
+    theirs = [[numbers[name] for name in row] for row in said]
     return _compare(loaded, rows, theirs, f"CTranslate2 {installed('ctranslate2').__version__}")
 
 
-def _onnx(loaded: Loaded, folder: Path, rows: Rows) -> str:
+def _names(folder: Path, tokenizer: Tokenizer) -> list[str]:
+    """Of all ids, as the exported tokenizer has them; one that has none gets its number."""
+    content, path = tokenizer.content(), folder / "tokenizer.json"
+    numbers = Library.from_file(str(path)).get_vocab() if path.exists() else dict(content["words"])
+    numbers |= {name: int(i) for i, name in content.get("controls", {}).items()}
+    known = {i: name for name, i in numbers.items()}
+    return [known.get(i, f"<{i}>") for i in range(tokenizer.vocabulary)]
+
+
+def _onnx(loaded: Loaded, folder: Path, rows: Rows) -> Checked:
     write_onnx(folder, _silenced(loaded))
-    found = OnnxModel(folder).greedy(rows, _longest(loaded))
-    return _compare(loaded, rows, found, f"onnxruntime {installed('onnxruntime').__version__}")
+    outputs = OnnxModel(folder).greedy(rows, longest(loaded))
+    return _compare(loaded, rows, outputs, f"onnxruntime {installed('onnxruntime').__version__}")
 
 
 def _silenced(loaded: Loaded) -> Any:
@@ -114,42 +134,83 @@ def _silenced(loaded: Loaded) -> Any:
     return model
 
 
-def words(tokenizer: Tokenizer) -> list[str]:
-    """A name of its own for every id."""
-    named = dict[str, int]()
-    for i, piece in enumerate(tokenizer.pieces(range(tokenizer.vocabulary))):
-        named[piece if piece and piece not in named else f"<{i}>"] = i
-    return list(named)
-
-
-def _write_words(folder: Path, loaded: Loaded, tokenizers: Tokenizers) -> bool:
-    """One tokenizer, or one for each side in a folder of its own; none whose ids are not their library's."""
+def _write_words(folder: Path, loaded: Loaded, tokenizers: Tokenizers) -> list[Path]:
+    """The folders of source and target tokenizer, which may be one; none where ids are not their library's."""
     if "words" in tokenizers.source.content():
-        return False
+        return []
     joint = tokenizers.source is tokenizers.target
-    both = {"": tokenizers.source} if joint else {"source": tokenizers.source, "target": tokenizers.target}
-    for name, tokenizer in both.items():
-        (folder / name).mkdir(exist_ok=True)
-        how = {"whole": loaded.task != "language", "reads": isinstance(loaded.config, ReaderConfig)}
-        write_tokenizer(folder / name, tokenizer, start=loaded.model.start, max_length=loaded.max_length, **how)
-    return True
+    folders = [folder, folder] if joint else [folder / "source", folder / "target"]
+    for place, tokenizer in zip(folders, (tokenizers.source, tokenizers.target), strict=True):
+        reads, whole = isinstance(loaded.config, ReaderConfig), loaded.task != "language"
+        write_tokenizer(
+            place, tokenizer, whole=whole, start=loaded.model.start, max_length=loaded.max_length, reads=reads
+        )
+    return folders
 
 
-def rows_of(loaded: Loaded, tokenizers: Tokenizers, texts: Sequence[str]) -> Rows:
-    """Texts as the model reads them, or as many of words drawn at random."""
-    source, model = tokenizers.source, loaded.model
-    if texts:
-        ids = source.encode(texts, spaced=loaded.task != "language")
-    else:
+def _check_words(loaded: Loaded, folders: list[Path], texts: list[str], rows: Rows, outputs: Rows) -> None:
+    """From text to pieces and from ids to text by the files alone, as users of either library go."""
+    assert loaded.tokenizers is not None
+    target, hf = loaded.tokenizers.target, installed("transformers")
+    running = loaded.task == "language" and not isinstance(target, ForeignTokenizer)
+    # An unknown is nothing that sub-words can mean, and nothing there.
+    meant = [[i for i in ids if i != UNKNOWN or target.kind not in ("bpe", "unigram")] for ids in outputs]
+    names = _names(folders[0], loaded.tokenizers.source)
+    ours = [[names[i] for i in row] for row in rows], [target.decode(ids, spaced=not running) for ids in meant]
+    reads, writes = (Library.from_file(str(folder / "tokenizer.json")) for folder in folders)
+    theirs = {"tokenizers": ([each.tokens for each in reads.encode_batch(texts)], writes.decode_batch(outputs))}
+    reads, writes = (hf.AutoTokenizer.from_pretrained(folder) for folder in folders)
+    pieces = [reads.convert_ids_to_tokens(reads(text)["input_ids"]) for text in texts]
+    theirs["transformers"] = pieces, [writes.decode(ids, skip_special_tokens=True) for ids in outputs]
+    for tool, both in theirs.items():
+        for mine, other in zip(chain(*ours), chain(*both), strict=True):
+            if mine != other:
+                raise UserError(
+                    f"{tool}, by the tokenizer.json of the export, has {other!r:.200} where Regard has {mine!r:.200}; "
+                    "not exported"
+                )
+
+
+def texts_of(loaded: Loaded, tokenizers: Tokenizers, texts: Sequence[str]) -> list[str]:
+    """Texts that leave room to write, or a few of words drawn at random."""
+    source, spaced = tokenizers.source, loaded.task != "language"
+    if not texts:
         draw = Key(0, ("export",)).generator()
         low, high = min(8, source.vocabulary - 1), source.vocabulary
         ids = [draw.integers(low, high, size=int(draw.integers(3, 12))).tolist() for _ in range(AT_RANDOM)]
-    room = loaded.max_length - 2 if _bounded(model) else None
+        texts = [" ".join(source.decode(row).replace("\ufffd", "").split()) or "a" for row in ids]
+    room, fitting = _room(loaded), []
+    for text in texts:
+        while room is not None and len(ids := source.encode([text], spaced=spaced)[0]) > room:
+            text = text[: len(text) * room // len(ids)]
+        fitting.append(text)
+    return fitting
+
+
+def rows_of(loaded: Loaded, tokenizers: Tokenizers, texts: Sequence[str]) -> Rows:
+    """Texts as the model reads them."""
+    source, model = tokenizers.source, loaded.model
+    ids = source.encode(texts, spaced=loaded.task != "language")
     if loaded.task == "language":
-        room = None if room is None else max(1, room // 2)
-        return [source.prompt(row[:room], model.start) for row in ids]
-    marked = loaded.task == "masked" or isinstance(loaded.config, ReaderConfig)
-    return [[model.start, *row[:room], model.end] if marked else source.framed(row[:room]) for row in ids]
+        return [source.prompt(row, model.start) for row in ids]
+    if loaded.task == "masked" or isinstance(loaded.config, ReaderConfig):
+        return [[model.start, *row, model.end] for row in ids]
+    tags = [[source.tag_id(tag)] for tag in source.tags] or [[]]
+    return [source.framed([*tags[n % len(tags)], *row]) for n, row in enumerate(ids)]
+
+
+def tagged(tokenizers: Tokenizers, texts: Sequence[str]) -> list[str]:
+    """As a user writes them: each with its direction in front, where there are several."""
+    names = [f"<2{tag}> " for tag in tokenizers.source.tags if tag != MASK] or [""]
+    return [names[n % len(names)] + text for n, text in enumerate(texts)]
+
+
+def _room(loaded: Loaded) -> int | None:
+    """Tokens of a text at most."""
+    if not _bounded(loaded.model):
+        return None
+    room = loaded.max_length - 2
+    return max(1, room // 2) if loaded.task == "language" else room
 
 
 def _bounded(model: Any) -> bool:
@@ -159,15 +220,15 @@ def _bounded(model: Any) -> bool:
     return getattr(config, "context", None) is not None or getattr(position, "max_length", None) is not None
 
 
-def _longest(loaded: Loaded) -> int:
+def longest(loaded: Loaded, most: int = LONGEST) -> int:
     """Tokens of an output at most, within what its positions allow."""
-    return max(1, min(LONGEST, loaded.max_length // 2 - 1)) if _bounded(loaded.model) else LONGEST
+    return max(1, min(most, loaded.max_length // 2 - 1)) if _bounded(loaded.model) else most
 
 
-def _compare(loaded: Loaded, rows: Rows, said: Rows, where: str) -> str:
-    """Greedy tokens, one by one."""
+def _compare(loaded: Loaded, rows: Rows, said: Rows, where: str) -> Checked:
+    """Greedy tokens, one by one; and these, of language models after their prompts."""
     model = loaded.model
-    search = Greedy(max_length=_longest(loaded), never=loaded.search.never)
+    search = Greedy(max_length=longest(loaded), never=loaded.search.never)
     ours = [best[0].tokens for best in TorchEngine(model).decode(rows, search)]
     theirs = [ids[: ids.index(model.end) + 1] if model.end in ids else ids for ids in said]
     odd = [number for number, (a, b) in enumerate(zip(ours, theirs, strict=True), 1) if a != b]
@@ -175,7 +236,8 @@ def _compare(loaded: Loaded, rows: Rows, said: Rows, where: str) -> str:
         raise UserError(
             f"{where} decodes {len(odd)} of {len(rows)} texts otherwise (the first is {odd[0]}); not exported"
         )
-    return f"checked: {len(rows)} of {len(rows)} texts decode to the same tokens here and in {where}"
+    whole = [[*row, *ids] if loaded.task == "language" else ids for row, ids in zip(rows, ours, strict=True)]
+    return f"checked: {len(rows)} of {len(rows)} texts decode to the same tokens here and in {where}", whole
 
 
 @torch.no_grad()
@@ -189,7 +251,7 @@ def _compare_vectors(loaded: Loaded, theirs: Any, rows: Rows, where: str) -> str
     return f"checked: vectors of {len(rows)} texts differ by {largest:.1e} at most here and in {where}"
 
 
-FORMATS: dict[str, Callable[[Loaded, Path, Rows], str]] = {
+FORMATS: dict[str, Callable[[Loaded, Path, Rows], Checked]] = {
     "huggingface": _huggingface,
     "ctranslate2": _ctranslate2,
     "onnx": _onnx,

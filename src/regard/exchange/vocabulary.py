@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tokenizers import Regex, decoders, normalizers, pre_tokenizers, processors
 from tokenizers import Tokenizer as Library
-from tokenizers import normalizers, processors
 
-from regard.data.tokenizer import MASK, NAMES, ForeignTokenizer, Tokenizer
+from regard.data.library import MISSING
+from regard.data.tokenizer import MASK, NAMES, SHOWN_UNKNOWN, UNKNOWN, ForeignTokenizer, Tokenizer
 from regard.errors import UserError
 from regard.files import write
 
@@ -30,7 +31,10 @@ def write_tokenizer(
     known = {token.content for token in library.get_added_tokens_decoder().values()}
     roles = {role: name for role, name in {**BERT_ROLES, **ROLES}.items() if name in known}
     settings = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": max_length, **roles}
-    settings |= {"model_input_names": ["input_ids", "token_type_ids", "attention_mask"]} if reads else {}
+    # Without segments, `generate` takes all that the tokenizer gives; prompts of a batch end together.
+    settings["model_input_names"] = ["input_ids", *["token_type_ids"] * reads, "attention_mask"]
+    settings["padding_side"] = "right" if whole else "left"
+    folder.mkdir(exist_ok=True)
     write(folder / "tokenizer.json", library.to_str().encode())
     write(folder / "tokenizer_config.json", json.dumps({**settings, "clean_up_tokenization_spaces": False}).encode())
 
@@ -42,15 +46,21 @@ def library_of(tokenizer: Tokenizer, *, whole: bool, start: int, reads: bool = F
         controls = {int(i): str(name) for i, name in content["controls"].items()}
         library = Library.from_str(json.dumps(content["tokenizer"]))
         before, after = tokenizer.frame
+        if library.decoder is None and content["tokenizer"]["model"]["type"] in DECODERS:
+            library.decoder = DECODERS[content["tokenizer"]["model"]["type"]]
     else:
         blanks = MASK in tokenizer.tags and not reads
         controls = dict(enumerate(tokenizer.pieces(range(len(NAMES) + len(tokenizer.tags)))))
+        if tokenizer.kind in MISSING:  # a word like others, which is shown as Regard shows it
+            controls[UNKNOWN] = SHOWN_UNKNOWN
         library = Library.from_str(json.dumps({**content["tokenizer"], "model": _shifted(content, controls)}))
-        if whole and not blanks and tokenizer.kind in ("bpe", "unigram"):  # a space in front of the first word
-            rest = [library.normalizer] if library.normalizer is not None else []
-            library.normalizer = normalizers.Sequence([normalizers.Prepend(" "), *rest])
+        controls = {i: name for i, name in controls.items() if name != SHOWN_UNKNOWN}
+        _set_spaces(library, tokenizer.kind, whole, blanks)
         before, after = [start] if blanks or reads or not whole else [], [tokenizer.end] if whole else []
-    added = [{**PLAIN, "id": i, "content": n, "lstrip": n == MASK} for i, n in sorted(controls.items())]
+    # A tag takes the space behind it, a blank the one before it.
+    sides = [{"lstrip": name == MASK, "rstrip": name.startswith("<2")} for _, name in sorted(controls.items())]
+    names = [{**PLAIN, "id": i, "content": name} for i, name in sorted(controls.items())]
+    added = [{**name, **side} for name, side in zip(names, sides, strict=True)]
     library = Library.from_str(json.dumps({**json.loads(library.to_str()), "added_tokens": added}))
     if before or after:
         first, last = [controls[i] for i in before], [controls[i] for i in after]
@@ -62,20 +72,41 @@ def library_of(tokenizer: Tokenizer, *, whole: bool, start: int, reads: bool = F
     return library
 
 
-PLAIN = {"special": True, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+PLAIN = {"special": True, "single_word": False, "normalized": False}
+_spaces = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+DECODERS: dict[str, decoders.Decoder] = dict.fromkeys(("BPE", "Unigram"), decoders.Sequence(_spaces))
+DECODERS["WordPiece"] = decoders.WordPiece(cleanup=False)
+
+
+def _set_spaces(library: Library, kind: str, whole: bool, blanks: bool) -> None:
+    """The space before the first word, which whole texts get as they are read and lose as they are written."""
+    if kind == "words":  # with no prefix that joins two; line ends are words without spaces around them
+        lines = [decoders.Replace(" \n", "\n"), decoders.Replace("\n ", "\n")]
+        library.decoder = decoders.Sequence([decoders.WordPiece(" ", cleanup=False), decoders.Fuse(), *lines])
+    if not whole or kind in MISSING:
+        return
+    rest = [library.normalizer] if library.normalizer is not None else []
+    if blanks:  # the parts between blanks are trimmed, and only the first always has a space
+        trim = [normalizers.Replace(Regex(r"^\s+"), " "), normalizers.Strip(left=False)]
+        library.normalizer = normalizers.Sequence([*trim, *rest])
+        first = pre_tokenizers.Metaspace(" ", "first", split=False)
+        library.pre_tokenizer = pre_tokenizers.Sequence([first, library.pre_tokenizer])
+    else:
+        library.normalizer = normalizers.Sequence([normalizers.Prepend(" "), *rest])
+    library.decoder = decoders.Sequence([library.decoder, decoders.Strip(" ", 1, 0)])
 
 
 def _shifted(content: Mapping[str, Any], controls: Mapping[int, str]) -> dict[str, Any]:
     """The library's model with our ids: control tokens first, and its own symbol for the unknown left out."""
     model, kind, names = content["tokenizer"]["model"], content["kind"], [controls[i] for i in sorted(controls)]
-    if kind == "unigram":
-        lowest = min(score for _, score in model["vocab"]) - 100.0
-        return {**model, "vocab": [*([name, lowest] for name in names), *model["vocab"]], "unk_id": None}
-    symbols = sorted(model["vocab"], key=model["vocab"].__getitem__)
-    symbols = symbols if kind == "bpe" else symbols[1:]
-    if clash := set(names) & set(symbols):
+    symbols = [piece for piece, _ in model["vocab"]] if kind == "unigram" else model["vocab"]
+    if clash := {*names} & {*symbols}:
         raise UserError(
             f"the vocabulary has {sorted(clash)[0]} as a word of its own, which other tools cannot tell apart"
         )
+    if kind == "unigram":
+        lowest = min(score for _, score in model["vocab"]) - 100.0
+        return {**model, "vocab": [*([name, lowest] for name in names), *model["vocab"]], "unk_id": None}
+    symbols = sorted(symbols, key=model["vocab"].__getitem__)[kind in MISSING :]
     vocab = {symbol: i for i, symbol in enumerate([*names, *symbols])}
-    return {**model, "vocab": vocab} if kind == "bpe" else {**model, "vocab": vocab, "unk_token": "<unk>"}
+    return {**model, "vocab": vocab} if kind == "bpe" else {**model, "vocab": vocab, "unk_token": SHOWN_UNKNOWN}

@@ -1,0 +1,148 @@
+"""Exported folders, used as their README.md says: from text to text as Regard goes, by the folder's files alone."""
+
+import os
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import ctranslate2
+import pytest
+import torch
+import transformers as hf
+from tokenizers import Tokenizer as Library
+
+from regard.attention.config import PositionConfig
+from regard.data.config import TokenizerConfig, TokenizerKind
+from regard.data.tokenizer import MASK, Tokenizer, Tokenizers
+from regard.decode.config import Beam, Greedy, Sample
+from regard.errors import UserError
+from regard.exchange import export as exporting
+from regard.exchange.export import export
+from regard.exchange.folders import load_any
+from regard.look.model import ready
+from regard.models.build import build
+from regard.models.config import BertConfig, GptConfig, ReaderConfig, TransformerConfig
+from regard.shapes import Padded
+from regard.tasks.folder import Loaded, load_folder, save_model, save_tokenizers
+from tests.tasks.toys import EXAMPLES
+from tests.tasks.toys import words as reader_words
+
+KINDS: list[TokenizerKind] = ["bpe", "unigram", "words", "characters"]
+TEXTS = [
+    "Zwei Männer gehen über die Straße.",
+    "Two men, they're walking:  3.14 €",
+    "日本語 のテキスト",
+    "emoji 😀 👩‍👩‍👧 ok",
+    "Ünïcödé e\u0301 ﬁ naïve",
+    "die Straße und zwei Männer gehen gehen",
+    "a completely unheard-of zebra",
+]
+PAIR: dict[str, Any] = dict(width=24, hidden=20, num_heads=3, encoder_layers=1, decoder_layers=1)
+TEXT: dict[str, Any] = dict(width=24, hidden=20, num_heads=4, num_layers=1)
+PROMPTS = ["Zwei", "Two men,", "日", "emoji 😀", "Ü", "die Straße und", "the"]
+LONGEST = 256  # tokens, as the lines in a README have it
+
+
+def tokenizer(kind: TokenizerKind, *tags: str, texts: list[str] = TEXTS[:-1]) -> Tokenizer:
+    return Tokenizer.train(iter(texts * 3), TokenizerConfig(kind=kind, vocabulary=420), tags)
+
+
+def kept(folder: Path, config: Any, words: Tokenizers, task: str, search: Any, rows: list[Any]) -> Loaded:
+    """A model that knows a few outputs by heart: rows of (source, output)."""
+    model = build(config, seed=7)
+    steps = torch.optim.Adam(model.parameters(), 0.01)
+    sources, targets = (Padded.of([row[side] for row in rows]) for side in (0, 1))
+    real = torch.arange(targets.tokens.shape[1])[None] < targets.lengths[:, None]
+    for _ in range(120):
+        read = [sources] if task == "translation" else []
+        start = torch.full((len(rows), 1), model.start)
+        logits = model(*read, torch.cat((start, targets.tokens[:, :-1]), 1))
+        loss = torch.nn.functional.cross_entropy(logits[real], targets.tokens[real])
+        steps.zero_grad()
+        loss.backward()
+        steps.step()
+    folder.mkdir()
+    save_tokenizers(folder, words)
+    save_model(folder, model, task, search, 400, {})
+    return load_folder(folder)
+
+
+def translator(folder: Path, source: Tokenizer, target: Tokenizer | None = None) -> Loaded:
+    """One that answers each text with the next one, and with others in other directions."""
+    words = Tokenizers(source, target or source)
+    sizes = dict(source_vocabulary=words.sizes[0], target_vocabulary=words.sizes[1])
+    tied = dict(tied="none") if target else dict(tied="all", position=PositionConfig(layout="halves"))
+    outputs, rows = [[*ids, 2] for ids in words.target.encode(TEXTS)], []
+    for shift, tag in enumerate(source.tags or [None], 1):
+        rows += [*zip(words.read(TEXTS, tag), outputs[shift:] + outputs[:shift], strict=True)]
+    config = TransformerConfig(**PAIR, **sizes, **tied)
+    return kept(folder, config, words, "translation", Beam(size=1, max_length=LONGEST), rows)
+
+
+def teller(folder: Path, words: Tokenizer) -> Loaded:
+    shape = dict(placement="pre", norm="rms", bias=False, activation="swiglu")
+    config = GptConfig(vocabulary=words.vocabulary, **TEXT, **shape, position=PositionConfig(kind="rotary"))
+    rows = [([2], [*ids, 2]) for ids in words.encode(TEXTS, spaced=False)]
+    return kept(folder, config, Tokenizers(words, words), "language", Sample(max_length=LONGEST), rows)
+
+
+def ours(loaded: Loaded, texts: list[str], tag: str | None = None) -> list[str]:
+    search = Greedy(max_length=LONGEST)
+    if loaded.task == "translation":
+        model = ready(loaded, search=search, engine="torch", tag=tag)
+        return [model.tokenizer.decode(best[0].tokens) for best in model.translate(texts)]
+    model = ready(loaded, search=search, engine="torch")
+    prompts = [ids[1:] for ids in model.prompts(texts)]
+    return [model.spell([*a, *b[0].tokens]) for a, b in zip(prompts, model.tell(texts), strict=True)]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, TokenizerKind], Loaded]:
+    """Each trained once."""
+    root, write = tmp_path_factory.mktemp("models"), {"translation": translator, "language": teller}
+    return cache(lambda task, kind: write[task](root / f"{task}-{kind}", tokenizer(kind)))
+
+
+def lines_of(folder: Path, texts: list[str]) -> str:
+    """The code of a README, with other texts."""
+    (code,) = re.findall(r"```python\n(.*?)```", (folder / "README.md").read_text("utf-8"), re.S)
+    code, count = re.subn(r"^texts = .*$", lambda _: f"texts = {texts!r}", code, flags=re.M)
+    assert count == 1
+    return str(code)
+
+
+def run(folder: Path, texts: list[str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the lines of a README print."""
+    printed: list[str] = []
+    monkeypatch.chdir(folder)
+    exec(lines_of(folder, texts), {"print": lambda text: printed.append(str(text))})
+    return printed
+
+
+def shown(texts: list[str], kind: TokenizerKind) -> list[str]:
+    """Of sub-words, an unknown means nothing: only a model that learned nothing writes it."""
+    return [text.replace("⁇", "") if kind in ("bpe", "unigram") else text for text in texts]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("form", ["ctranslate2", "onnx", "huggingface"])
+@pytest.mark.parametrize("task", ["translation", "language"])
+def test_the_lines_of_the_readme_write_what_regard_writes(
+    task: str, form: str, kind: TokenizerKind, models: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = models(task, kind)
+    told = export(loaded, form, tmp_path / "out")
+    assert "8 of 8 texts decode to the same tokens here and in" in told
+    texts = TEXTS if task == "translation" else PROMPTS
+    outputs = shown(ours(loaded, texts), kind)
+    assert len({*outputs}) > 4, "outputs that all look alike would prove little"
+    assert run(tmp_path / "out", texts, monkeypatch) == outputs
+    assert f"{len(texts)} of {len(texts)} texts" in export(loaded, form, tmp_path / "again", texts)
