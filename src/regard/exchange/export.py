@@ -6,14 +6,14 @@ import copy
 import json
 import os
 from collections.abc import Callable, Sequence
-from itertools import chain
+from itertools import chain, cycle
 from pathlib import Path
 from typing import Any
 
 import torch
 from tokenizers import Tokenizer as Library
 
-from regard.data.tokenizer import MASK, SHOWN_UNKNOWN, UNKNOWN, ForeignTokenizer, Tokenizer, Tokenizers
+from regard.data.tokenizer import SHOWN_UNKNOWN, UNKNOWN, ForeignTokenizer, Tokenizer, Tokenizers
 from regard.decode.config import Greedy
 from regard.engine.torch import TorchEngine
 from regard.errors import UserError
@@ -49,12 +49,11 @@ def export(loaded: Loaded, kind: str, out: Path, texts: Sequence[str] = ()) -> s
     new_place(out)
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     with new_folder(out) as folder:
-        texts = texts_of(loaded, loaded.tokenizers, texts)
-        rows, words = rows_of(loaded, loaded.tokenizers, texts), _write_words(folder, loaded, loaded.tokenizers)
+        words, (texts, rows) = _write_words(folder, loaded), read_texts(loaded, loaded.tokenizers, texts)
         told, outputs = FORMATS[kind](loaded, folder, rows)
         if words:
-            _check_words(loaded, words, tagged(loaded.tokenizers, texts), rows, outputs)
-        write_readme(folder, kind, loaded, out.name, tagged(loaded.tokenizers, texts[:1]), longest(loaded, 256))
+            _check_words(loaded, words, texts, rows, outputs)
+        write_readme(folder, kind, loaded, out.name, texts[:1], longest(loaded, 256))
         return told if words else f"{told}; without a tokenizer: use the sentencepiece models that it came with"
 
 
@@ -72,8 +71,6 @@ def _huggingface(loaded: Loaded, folder: Path, rows: Rows) -> Checked:
     model, kind = loaded.model, kind_of(loaded.model.config)
     write_folder(folder, model, kind)
     hf = installed("transformers")
-    hf.logging.set_verbosity_error()
-    hf.logging.disable_progress_bar()
     where = f"transformers {hf.__version__}"
     if loaded.task == "masked":
         return f"{kind}, {_compare_vectors(loaded, hf.AutoModel.from_pretrained(folder).eval(), rows, where)}", []
@@ -84,13 +81,11 @@ def _huggingface(loaded: Loaded, folder: Path, rows: Rows) -> Checked:
     classes = {"language": hf.AutoModelForCausalLM, "translation": hf.AutoModelForSeq2SeqLM}
     theirs = classes[loaded.task].from_pretrained(folder).eval()
 
-    def decode(row: list[int]) -> list[int]:
-        settings = {"do_sample": False, "num_beams": 1, "max_new_tokens": longest(loaded)}
-        ids = torch.tensor([row])
-        output: list[int] = theirs.generate(ids, attention_mask=torch.ones_like(ids), **settings)[0].tolist()
-        return output[len(row) if loaded.task == "language" else 1 :]
-
-    told, outputs = _compare(loaded, rows, [decode(row) for row in rows], where)
+    greedy = {"do_sample": False, "num_beams": 1, "max_new_tokens": longest(loaded)}
+    batches = [{"input_ids": torch.tensor([row]), "attention_mask": torch.ones(1, len(row))} for row in rows]
+    said = [theirs.generate(**batch, **greedy)[0].tolist() for batch in batches]
+    begins = [len(row) if loaded.task == "language" else 1 for row in rows]
+    told, outputs = _compare(loaded, rows, [ids[n:] for ids, n in zip(said, begins, strict=True)], where)
     return f"{kind}, {told}", outputs
 
 
@@ -134,17 +129,16 @@ def _silenced(loaded: Loaded) -> Any:
     return model
 
 
-def _write_words(folder: Path, loaded: Loaded, tokenizers: Tokenizers) -> list[Path]:
+def _write_words(folder: Path, loaded: Loaded) -> list[Path]:
     """The folders of source and target tokenizer, which may be one; none where ids are not their library's."""
-    if "words" in tokenizers.source.content():
+    assert loaded.tokenizers is not None
+    both = loaded.tokenizers.source, loaded.tokenizers.target
+    if "words" in both[0].content():
         return []
-    joint = tokenizers.source is tokenizers.target
-    folders = [folder, folder] if joint else [folder / "source", folder / "target"]
-    for place, tokenizer in zip(folders, (tokenizers.source, tokenizers.target), strict=True):
-        reads, whole = isinstance(loaded.config, ReaderConfig), loaded.task != "language"
-        write_tokenizer(
-            place, tokenizer, whole=whole, start=loaded.model.start, max_length=loaded.max_length, reads=reads
-        )
+    folders = [folder, folder] if both[0] is both[1] else [folder / "source", folder / "target"]
+    form = {"whole": loaded.task != "language", "reads": isinstance(loaded.config, ReaderConfig)}
+    for place, tokenizer in zip(folders, both, strict=True):
+        write_tokenizer(place, tokenizer, start=loaded.model.start, max_length=loaded.max_length, **form)
     return folders
 
 
@@ -171,46 +165,27 @@ def _check_words(loaded: Loaded, folders: list[Path], texts: list[str], rows: Ro
                 )
 
 
-def texts_of(loaded: Loaded, tokenizers: Tokenizers, texts: Sequence[str]) -> list[str]:
-    """Texts that leave room to write, or a few of words drawn at random."""
-    source, spaced = tokenizers.source, loaded.task != "language"
+def read_texts(loaded: Loaded, tokenizers: Tokenizers, texts: Sequence[str]) -> tuple[list[str], Rows]:
+    """Texts that leave room to write, or a few of words at random, as users write them and as the model reads them."""
+    source, model, spaced = tokenizers.source, loaded.model, loaded.task != "language"
     if not texts:
         draw = Key(0, ("export",)).generator()
         low, high = min(8, source.vocabulary - 1), source.vocabulary
-        ids = [draw.integers(low, high, size=int(draw.integers(3, 12))).tolist() for _ in range(AT_RANDOM)]
-        texts = [" ".join(source.decode(row).replace("\ufffd", "").split()) or "a" for row in ids]
-    room, fitting = _room(loaded), []
-    for text in texts:
-        while room is not None and len(ids := source.encode([text], spaced=spaced)[0]) > room:
-            text = text[: len(text) * room // len(ids)]
-        fitting.append(text)
-    return fitting
-
-
-def rows_of(loaded: Loaded, tokenizers: Tokenizers, texts: Sequence[str]) -> Rows:
-    """Texts as the model reads them."""
-    source, model = tokenizers.source, loaded.model
-    ids = source.encode(texts, spaced=loaded.task != "language")
-    if loaded.task == "language":
-        return [source.prompt(row, model.start) for row in ids]
-    if loaded.task == "masked" or isinstance(loaded.config, ReaderConfig):
-        return [[model.start, *row, model.end] for row in ids]
-    tags = [[source.tag_id(tag)] for tag in source.tags] or [[]]
-    return [source.framed([*tags[n % len(tags)], *row]) for n, row in enumerate(ids)]
-
-
-def tagged(tokenizers: Tokenizers, texts: Sequence[str]) -> list[str]:
-    """As a user writes them: each with its direction in front, where there are several."""
-    names = [f"<2{tag}> " for tag in tokenizers.source.tags if tag != MASK] or [""]
-    return [names[n % len(names)] + text for n, text in enumerate(texts)]
-
-
-def _room(loaded: Loaded) -> int | None:
-    """Tokens of a text at most."""
-    if not _bounded(loaded.model):
-        return None
-    room = loaded.max_length - 2
-    return max(1, room // 2) if loaded.task == "language" else room
+        drawn = [draw.integers(low, high, size=int(draw.integers(3, 12))).tolist() for _ in range(AT_RANDOM)]
+        texts = [" ".join(source.decode(row).replace("\ufffd", "").split()) or "a" for row in drawn]
+    room = max(1, (loaded.max_length - 2) // (1 if spaced else 2)) if _bounded(model) else None
+    whole = [text.lstrip() if source.tags else text for text in texts]
+    for n, text in enumerate(whole):
+        while room is not None and len(ids := source.encode([whole[n]], spaced=spaced)[0]) > room:
+            whole[n] = text[: len(whole[n]) * room // len(ids)]
+    rows = source.encode(whole, spaced=spaced)
+    if not spaced:
+        return whole, [source.prompt(row, model.start) for row in rows]
+    if loaded.task != "translation":
+        return whole, [[model.start, *row, model.end] for row in rows]
+    tags = [(f"<2{tag}> ", [source.tag_id(tag)]) for tag in source.tags] or [("", [])]
+    tagged = [(name + text, source.framed([*i, *row])) for (name, i), text, row in zip(cycle(tags), whole, rows)]
+    return [text for text, _ in tagged], [row for _, row in tagged]
 
 
 def _bounded(model: Any) -> bool:

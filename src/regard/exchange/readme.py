@@ -9,35 +9,24 @@ from pathlib import Path
 from string import Template
 
 from regard import __version__
-from regard.data.tokenizer import MASK
 from regard.files import write
 from regard.tasks.folder import Loaded
 
 
-def write_readme(folder: Path, kind: str, loaded: Loaded, name: str, texts: list[str], longest: int) -> None:
+def write_readme(folder: Path, kind: str, loaded: Loaded, name: str, texts: list[str], longest: int = 0) -> None:
     """The page of usage.md with the code of this format and task, and what to know of both."""
     assert loaded.tokenizers is not None
-    page, *parts = re.split(
-        r"^# ([a-z][\w ]*)\n", files(__package__).joinpath("usage.md").read_text("utf-8"), flags=re.M
-    )
-    sections = dict(zip(parts[::2], parts[1::2], strict=True))
-    source, target = loaded.tokenizers.source, loaded.tokenizers.target
-    tags = [f"`<2{tag}>`" for tag in source.tags if tag != MASK]
-    values = {
-        "name": name,
-        "model": loaded.config.kind,
-        "task": loaded.task,
-        "version": __version__,
-        "texts": json.dumps(texts, ensure_ascii=False),
-        "longest": str(longest),
-        "source": "" if source is target else "source/",
-        "target": "" if source is target else "target/",
-        "pooled": "states[0]" if getattr(loaded.config, "pooling", "") == "first" else "states.mean(0)",
-        "tags": ", ".join(tags),
-    }
-    code = sections.get(f"{kind} {loaded.task}", sections["native code"])
-    notes = sections[kind] + (sections["tags"] if tags else "")
-    if "words" in source.content() and kind != "native":
-        notes += sections["without a tokenizer"]
+    usage = files(__package__).joinpath("usage.md").read_text("utf-8")
+    page, *parts = re.split(r"^# ([a-z][\w ]*)\n", usage, flags=re.MULTILINE)
+    sections, source = dict(zip(parts[::2], parts[1::2], strict=True)), loaded.tokenizers.source
+    sides = {side: "" if source is loaded.tokenizers.target else f"{side}/" for side in ("source", "target")}
+    values = {"name": name, "model": loaded.config.kind, "task": loaded.task, "version": __version__, **sides}
+    values |= {"texts": json.dumps(texts, ensure_ascii=False), "longest": str(longest)}
+    values["pooled"] = "states[0]" if getattr(loaded.config, "pooling", "") == "first" else "states.mean(0)"
+    values["tags"] = ", ".join(f"`<2{tag}>`" for tag in source.tags)
+    asked = f"{kind} {loaded.task}"
+    code = sections.get(asked, sections["native code"])
+    more = {"tags": source.tags and loaded.task == "translation", "without a tokenizer": "words" in source.content()}
+    notes = sections[kind] + "".join(sections[name] for name, is_so in more.items() if is_so and asked in sections)
     filled = {part: Template(text).substitute(values).strip() for part, text in (("code", code), ("notes", notes))}
     write(folder / "README.md", Template(page).substitute(values, **filled).encode())

@@ -57,10 +57,10 @@ def library_of(tokenizer: Tokenizer, *, whole: bool, start: int, reads: bool = F
         controls = {i: name for i, name in controls.items() if name != SHOWN_UNKNOWN}
         _set_spaces(library, tokenizer.kind, whole, blanks)
         before, after = [start] if blanks or reads or not whole else [], [tokenizer.end] if whole else []
-    # A tag takes the space behind it, a blank the one before it.
-    sides = [{"lstrip": name == MASK, "rstrip": name.startswith("<2")} for _, name in sorted(controls.items())]
-    names = [{**PLAIN, "id": i, "content": name} for i, name in sorted(controls.items())]
-    added = [{**name, **side} for name, side in zip(names, sides, strict=True)]
+    added = [  # a blank takes the space before it, a tag the one behind it
+        {**PLAIN, "id": i, "content": name, "lstrip": name == MASK, "rstrip": name.startswith("<2")}
+        for i, name in sorted(controls.items())
+    ]
     library = Library.from_str(json.dumps({**json.loads(library.to_str()), "added_tokens": added}))
     if before or after:
         first, last = [controls[i] for i in before], [controls[i] for i in after]
