@@ -146,3 +146,122 @@ def test_the_lines_of_the_readme_write_what_regard_writes(
     assert len({*outputs}) > 4, "outputs that all look alike would prove little"
     assert run(tmp_path / "out", texts, monkeypatch) == outputs
     assert f"{len(texts)} of {len(texts)} texts" in export(loaded, form, tmp_path / "again", texts)
+
+
+def as_documented(folder: Path, texts: list[str]) -> list[str]:
+    """CTranslate2 as its documentation uses it: transformers' tokenizer, tokens in and out."""
+    tokenizer = hf.AutoTokenizer.from_pretrained(folder)
+    rows = [tokenizer.convert_ids_to_tokens(tokenizer.encode(text)) for text in texts]
+    results = ctranslate2.Translator(str(folder)).translate_batch(rows, beam_size=1)
+    ids = [tokenizer.convert_tokens_to_ids(result.hypotheses[0]) for result in results]
+    return [tokenizer.decode(row, skip_special_tokens=True) for row in ids]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ctranslate2_knows_every_piece_that_the_tokenizer_gives(
+    kind: TokenizerKind, models: Any, tmp_path: Path
+) -> None:
+    for task, name in (("translation", "shared_vocabulary.json"), ("language", "vocabulary.json")):
+        out = tmp_path / task
+        export(models(task, kind), "ctranslate2", out)
+        pieces, library = json.loads((out / name).read_text("utf-8")), Library.from_file(str(out / "tokenizer.json"))
+        assert [library.id_to_token(i) for i in range(library.get_vocab_size())] == pieces
+        theirs = hf.PreTrainedTokenizerFast(tokenizer_file=str(out / "tokenizer.json"))
+        assert theirs.convert_ids_to_tokens(range(len(pieces))) == pieces
+    loaded = models("translation", kind)
+    assert as_documented(tmp_path / "translation", TEXTS) == shown(ours(loaded, TEXTS), kind)
+
+
+@pytest.mark.parametrize("form", ["ctranslate2", "onnx"])
+def test_two_tokenizers_are_two_folders(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = translator(tmp_path / "model", tokenizer("words"), tokenizer("bpe", texts=TEXTS))
+    assert "8 of 8" in export(loaded, form, tmp_path / "out")
+    assert run(tmp_path / "out", TEXTS, monkeypatch) == shown(ours(loaded, TEXTS), "bpe")
+    for side in ("source", "target") if form == "ctranslate2" else ():
+        pieces = json.loads((tmp_path / "out" / f"{side}_vocabulary.json").read_text("utf-8"))
+        library = Library.from_file(str(tmp_path / "out" / side / "tokenizer.json"))
+        assert [library.id_to_token(i) for i in range(library.get_vocab_size())] == pieces
+
+
+@pytest.mark.parametrize("form", ["ctranslate2", "onnx", "huggingface"])
+@pytest.mark.parametrize("kind", ["bpe", "characters"])
+def test_a_direction_is_written_before_the_text(
+    kind: TokenizerKind, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = translator(tmp_path / "model", tokenizer(kind, "de", "fr"))
+    assert "8 of 8" in export(loaded, form, tmp_path / "out")
+    assert "`<2de>`, `<2fr>`" in (tmp_path / "out" / "README.md").read_text("utf-8")
+    outputs = {tag: shown(ours(loaded, TEXTS, tag), kind) for tag in ("de", "fr")}
+    assert outputs["de"] != outputs["fr"]
+    for tag, expected in outputs.items():
+        assert run(tmp_path / "out", [f"<2{tag}> {text}" for text in TEXTS], monkeypatch) == expected
+
+
+@pytest.mark.parametrize("task", ["translation", "language"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_comes_back_writes_the_same_words(task: str, kind: TokenizerKind, models: Any, tmp_path: Path) -> None:
+    loaded, texts = models(task, kind), TEXTS if task == "translation" else PROMPTS
+    export(loaded, "huggingface", tmp_path / "out")
+    search = Greedy(max_length=LONGEST)
+    before, after = (ready(each, search=search, engine="torch")(texts) for each in (loaded, load_any(tmp_path / "out")))
+    assert after == shown(before, kind)
+
+
+@pytest.mark.parametrize("form", ["ctranslate2", "onnx", "huggingface"])
+def test_new_words_stay_at_home(form: str, tmp_path: Path) -> None:
+    loaded = translator(tmp_path / "model", tokenizer("bpe").extended(["zebra"]))
+    with pytest.raises(UserError, match="1 new words"):
+        export(loaded, form, tmp_path / "out")
+    assert [each.name for each in tmp_path.iterdir()] == ["model"]
+
+
+@pytest.mark.parametrize(
+    ("spoiled", "message"), [("reads", "tokenizers.*where Regard has"), ("writes", "Ġmen.*where Regard has")]
+)
+def test_a_tokenizer_that_reads_or_writes_otherwise_is_not_exported(
+    spoiled: str, message: str, models: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = exporting.write_tokenizer
+
+    def spoil(folder: Path, *given: Any, **options: Any) -> None:
+        write(folder, *given, **options)
+        content = json.loads((folder / "tokenizer.json").read_text("utf-8"))
+        content["normalizer" if spoiled == "reads" else "decoder"] = None
+        (folder / "tokenizer.json").write_text(json.dumps(content), "utf-8")
+
+    monkeypatch.setattr(exporting, "write_tokenizer", spoil)
+    for form in ("ctranslate2", "onnx", "huggingface"):
+        with pytest.raises(UserError, match=message):
+            export(models("translation", "bpe"), form, tmp_path / "out", TEXTS)
+        assert not any(tmp_path.iterdir())
+
+
+def test_a_fresh_python_runs_the_lines_without_regard(models: Any, tmp_path: Path) -> None:
+    loaded = models("translation", "bpe")
+    for form in ("ctranslate2", "onnx", "huggingface"):
+        export(loaded, form, tmp_path / form)
+        code = f"import sys; sys.modules['regard'] = None\n{lines_of(tmp_path / form, TEXTS)}"
+        done = subprocess.run(
+            [sys.executable, "-X", "utf8", "-c", code], cwd=tmp_path / form, capture_output=True, check=True
+        )
+        assert done.stdout.decode().splitlines() == shown(ours(loaded, TEXTS), "bpe")
+
+
+def encoder(folder: Path, kind: TokenizerKind) -> Loaded:
+    words, position = tokenizer(kind, MASK), PositionConfig(kind="learned", max_length=400)
+    config = BertConfig(vocabulary=words.vocabulary, width=24, hidden=20, num_heads=4, num_layers=1, position=position)
+    folder.mkdir()
+    save_tokenizers(folder, Tokenizers(words, words))
+    save_model(folder, build(config, seed=2), "masked", Greedy(), 300, {})
+    return load_folder(folder)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_vectors_of_an_encoder_are_the_same(
+    kind: TokenizerKind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded, texts = encoder(tmp_path / "model", kind), [*TEXTS, "die [MASK] und [MASK]s", "[MASK] Männer "]
+    export(loaded, "huggingface", tmp_path / "out")
+    vectors = ready(loaded).vectors(texts).tolist()
+    for found, vector in zip(run(tmp_path / "out", texts, monkeypatch), vectors, strict=True):
+        assert json.loads(found) == pytest.approx(vector, abs=1e-5)  # float32 on both sides

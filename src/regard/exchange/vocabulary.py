@@ -55,12 +55,9 @@ def library_of(tokenizer: Tokenizer, *, whole: bool, start: int, reads: bool = F
             controls[UNKNOWN] = SHOWN_UNKNOWN
         library = Library.from_str(json.dumps({**content["tokenizer"], "model": _shifted(content, controls)}))
         controls = {i: name for i, name in controls.items() if name != SHOWN_UNKNOWN}
-        _set_spaces(library, tokenizer.kind, whole, blanks)
+        _set_spaces(library, tokenizer, whole, blanks)
         before, after = [start] if blanks or reads or not whole else [], [tokenizer.end] if whole else []
-    added = [  # a blank takes the space before it, a tag the one behind it
-        {**PLAIN, "id": i, "content": name, "lstrip": name == MASK, "rstrip": name.startswith("<2")}
-        for i, name in sorted(controls.items())
-    ]
+    added = [{**PLAIN, "id": i, "content": n, "lstrip": n == MASK} for i, n in sorted(controls.items())]
     library = Library.from_str(json.dumps({**json.loads(library.to_str()), "added_tokens": added}))
     if before or after:
         first, last = [controls[i] for i in before], [controls[i] for i in after]
@@ -72,27 +69,31 @@ def library_of(tokenizer: Tokenizer, *, whole: bool, start: int, reads: bool = F
     return library
 
 
-PLAIN = {"special": True, "single_word": False, "normalized": False}
+PLAIN = {"special": True, "single_word": False, "rstrip": False, "normalized": False}
 _spaces = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
 DECODERS: dict[str, decoders.Decoder] = dict.fromkeys(("BPE", "Unigram"), decoders.Sequence(_spaces))
 DECODERS["WordPiece"] = decoders.WordPiece(cleanup=False)
 
 
-def _set_spaces(library: Library, kind: str, whole: bool, blanks: bool) -> None:
+def _set_spaces(library: Library, tokenizer: Tokenizer, whole: bool, blanks: bool) -> None:
     """The space before the first word, which whole texts get as they are read and lose as they are written."""
+    kind = tokenizer.kind
     if kind == "words":  # with no prefix that joins two; line ends are words without spaces around them
         lines = [decoders.Replace(" \n", "\n"), decoders.Replace("\n ", "\n")]
         library.decoder = decoders.Sequence([decoders.WordPiece(" ", cleanup=False), decoders.Fuse(), *lines])
+    rest = [library.normalizer] if library.normalizer is not None else []
+    tag = [normalizers.Replace(Regex("^ "), "")] if tokenizer.tags else []  # a space between it and the text
+    library.normalizer = normalizers.Sequence([*tag, *rest])
+    if blanks:  # the parts between blanks are trimmed, and only the first always has a space
+        spaced = [normalizers.Replace(Regex(r"^\s+"), " "), normalizers.Strip(left=False)]
+        library.normalizer = normalizers.Sequence([*([normalizers.Strip()] if kind in MISSING else spaced), *rest])
     if not whole or kind in MISSING:
         return
-    rest = [library.normalizer] if library.normalizer is not None else []
-    if blanks:  # the parts between blanks are trimmed, and only the first always has a space
-        trim = [normalizers.Replace(Regex(r"^\s+"), " "), normalizers.Strip(left=False)]
-        library.normalizer = normalizers.Sequence([*trim, *rest])
+    if blanks:
         first = pre_tokenizers.Metaspace(" ", "first", split=False)
         library.pre_tokenizer = pre_tokenizers.Sequence([first, library.pre_tokenizer])
     else:
-        library.normalizer = normalizers.Sequence([normalizers.Prepend(" "), *rest])
+        library.normalizer = normalizers.Sequence([*tag, normalizers.Prepend(" "), *rest])
     library.decoder = decoders.Sequence([library.decoder, decoders.Strip(" ", 1, 0)])
 
 
