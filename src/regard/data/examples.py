@@ -32,8 +32,7 @@ TEXTS = (  # names of columns, two texts before one
 LABELS = "label", "score", "gold_label", "is_duplicate", "quality"  # the last three of MNLI, QQP, MRPC
 LINE_OF_TITLES = re.compile(r"(?:[^\W\d]\w*(?: \w+)?\t)*[^\W\d][\w-]*")  # a word or two, as columns are called
 TITLE = re.compile(
-    "(.*[_-])?(text|review|comment|title|message|tweet|content|class|category|target|sentiment|tag|topic|type|labels|score"
-    "|rating|grade|stars|intent|emotion|polarity|value|answer|output|language|lang|y)"
+    "(.*[_-])?(text|review|comment|title|tweet|class|category|target|sentiment|topic|type|rating|grade|y)"
 )
 COLA = ["source", "label", "star", "sentence"]  # what its files name nowhere
 RAGGED = ("glue/QQP/", "glue/MNLI/")  # the official files have lines that break off; these are skipped
@@ -181,7 +180,7 @@ def _table(path: Path, task: LabelTask, labelled: bool, header: list[str] | None
         try:
             answer = _answer(task, texts.pop()) if labelled else None
         except ValueError as error:
-            cure = f"{NAMED}, or mend the label" if number == 1 else "mend the label or leave the line out"
+            cure = NAMED if title and number == 1 else "mend the label or leave the line out"
             raise UserError(f"{path}, line {number}: {error}; {cure}") from error
         yield Example(tuple(texts), answer, number)
     # A label that no other line has may be a class of one example, unless columns are called so, or others are common.

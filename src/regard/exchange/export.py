@@ -93,13 +93,12 @@ def _ctranslate2(loaded: Loaded, folder: Path, rows: Rows) -> Checked:
     assert loaded.tokenizers is not None
     sides = [folder, folder] if not (folder / "source").exists() else [folder / "source", folder / "target"]
     source, target = map(_names, sides, (loaded.tokenizers.source, loaded.tokenizers.target))
-    marks = ("<unk>", "[UNK]", SHOWN_UNKNOWN)
-    unknown = next((name for name in marks if name in target), target[UNKNOWN])
+    unknown = next(name for name in ("<unk>", "[UNK]", SHOWN_UNKNOWN, target[UNKNOWN]) if name in target)
     write_ctranslate2(folder, _silenced(loaded), source, target, unknown)
     said = decode_ctranslate2(folder, [[source[i] for i in row] for row in rows], longest(loaded))
     numbers = {name: i for i, name in enumerate(target)}
-    theirs = [[numbers[name] for name in row] for row in said]
-    return _compare(loaded, rows, theirs, f"CTranslate2 {installed('ctranslate2').__version__}")
+    said_ids = [[numbers[name] for name in row] for row in said]
+    return _compare(loaded, rows, said_ids, f"CTranslate2 {installed('ctranslate2').__version__}")
 
 
 def _names(folder: Path, tokenizer: Tokenizer) -> list[str]:
@@ -122,9 +121,7 @@ def _silenced(loaded: Loaded) -> Any:
     model = copy.deepcopy(loaded.model)
     if loaded.search.never:
         if model.head.bias is None:
-            raise UserError(
-                f"tokens {loaded.search.never} must not be said, and this model has no bias to keep from it"
-            )
+            raise UserError(f"tokens {loaded.search.never} must not be said, and the model has no bias to forbid them")
         model.head.bias.data[list(loaded.search.never)] = NEVER
     return model
 
@@ -159,10 +156,7 @@ def _check_words(loaded: Loaded, folders: list[Path], texts: list[str], rows: Ro
     for tool, both in theirs.items():
         for mine, other in zip(chain(*ours), chain(*both), strict=True):
             if mine != other:
-                raise UserError(
-                    f"{tool}, by the tokenizer.json of the export, has {other!r:.200} where Regard has {mine!r:.200}; "
-                    "not exported"
-                )
+                raise UserError(f"{tool} has {other!r:.200} where Regard has {mine!r:.200}; not exported")
 
 
 def read_texts(loaded: Loaded, tokenizers: Tokenizers, texts: Sequence[str]) -> tuple[list[str], Rows]:
@@ -208,9 +202,7 @@ def _compare(loaded: Loaded, rows: Rows, said: Rows, where: str) -> Checked:
     theirs = [ids[: ids.index(model.end) + 1] if model.end in ids else ids for ids in said]
     odd = [number for number, (a, b) in enumerate(zip(ours, theirs, strict=True), 1) if a != b]
     if odd:
-        raise UserError(
-            f"{where} decodes {len(odd)} of {len(rows)} texts otherwise (the first is {odd[0]}); not exported"
-        )
+        raise UserError(f"{where} decodes {len(odd)} of {len(rows)} texts otherwise (first {odd[0]}); not exported")
     whole = [[*row, *ids] if loaded.task == "language" else ids for row, ids in zip(rows, ours, strict=True)]
     return f"checked: {len(rows)} of {len(rows)} texts decode to the same tokens here and in {where}", whole
 

@@ -23,10 +23,8 @@ def write_tokenizer(
     folder: Path, tokenizer: Tokenizer, *, whole: bool, start: int, max_length: int, reads: bool = False
 ) -> None:
     """`whole`: texts are sentences with marks around them, and not parts of a running one; `reads`: for a reader."""
-    if tokenizer.new_words:
-        raise UserError(
-            f"the tokenizer has {len(tokenizer.new_words)} new words, which other tools would tell otherwise"
-        )
+    if count := len(tokenizer.new_words):
+        raise UserError(f"the tokenizer has {count} new words, which other tools would tell otherwise")
     library = library_of(tokenizer, whole=whole, start=start, reads=reads)
     known = {token.content for token in library.get_added_tokens_decoder().values()}
     roles = {role: name for role, name in {**BERT_ROLES, **ROLES}.items() if name in known}
@@ -102,9 +100,7 @@ def _shifted(content: Mapping[str, Any], controls: Mapping[int, str]) -> dict[st
     model, kind, names = content["tokenizer"]["model"], content["kind"], [controls[i] for i in sorted(controls)]
     symbols = [piece for piece, _ in model["vocab"]] if kind == "unigram" else model["vocab"]
     if clash := {*names} & {*symbols}:
-        raise UserError(
-            f"the vocabulary has {sorted(clash)[0]} as a word of its own, which other tools cannot tell apart"
-        )
+        raise UserError(f"the vocabulary has the word {min(clash)}, which other tools cannot tell from a control token")
     if kind == "unigram":
         lowest = min(score for _, score in model["vocab"]) - 100.0
         return {**model, "vocab": [*([name, lowest] for name in names), *model["vocab"]], "unk_id": None}
