@@ -27,12 +27,14 @@ from regard.errors import UserError
 from regard.exchange import export as exporting
 from regard.exchange.export import export
 from regard.exchange.folders import load_any
+from regard.exchange.native import export_native
 from regard.look.model import ready
 from regard.models.build import build
 from regard.models.config import BertConfig, GptConfig, ReaderConfig, TransformerConfig
 from regard.shapes import Padded
 from regard.tasks.folder import Loaded, load_folder, save_model, save_tokenizers
-from tests.tasks.toys import EXAMPLES
+from regard.tasks.tuning import reader_for
+from tests.tasks.toys import EXAMPLES, question_of
 from tests.tasks.toys import words as reader_words
 
 KINDS: list[TokenizerKind] = ["bpe", "unigram", "words", "characters"]
@@ -48,6 +50,7 @@ TEXTS = [
 PAIR: dict[str, Any] = dict(width=24, hidden=20, num_heads=3, encoder_layers=1, decoder_layers=1)
 TEXT: dict[str, Any] = dict(width=24, hidden=20, num_heads=4, num_layers=1)
 PROMPTS = ["Zwei", "Two men,", "日", "emoji 😀", "Ü", "die Straße und", "the"]
+STORIES = Path(__file__).parents[3] / "shared" / "data" / "weights" / "stories260K"
 LONGEST = 256  # tokens, as the lines in a README have it
 
 
@@ -265,3 +268,64 @@ def test_vectors_of_an_encoder_are_the_same(
     vectors = ready(loaded).vectors(texts).tolist()
     for found, vector in zip(run(tmp_path / "out", texts, monkeypatch), vectors, strict=True):
         assert json.loads(found) == pytest.approx(vector, abs=1e-5)  # float32 on both sides
+
+
+@pytest.mark.parametrize("question", ["classification", "pairs", "regression", "choice", "tagging", "spans"])
+def test_the_answers_of_a_reader_are_the_same(question: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words, position = reader_words(), PositionConfig(kind="learned", max_length=60)
+    trunk = BertConfig(width=12, hidden=20, num_heads=3, num_layers=2, position=position)
+    config = reader_for(ReaderConfig(trunk=trunk), question_of(question), words, None, EXAMPLES[question])
+    (tmp_path / "model").mkdir()
+    save_tokenizers(tmp_path / "model", Tokenizers(words, words))
+    save_model(tmp_path / "model", build(config, seed=2), config.question, Greedy(), 60, {})
+    loaded = load_folder(tmp_path / "model")
+    assert "checked: answers to 8 texts" in export(loaded, "huggingface", tmp_path / "out")
+    joined = " " if question == "tagging" else "\t"
+    texts = [joined.join(example.texts) for example in EXAMPLES[question]]
+    for said, answer in zip(run(tmp_path / "out", texts, monkeypatch), ready(loaded)(texts), strict=True):
+        if question == "regression":
+            assert float(said) == pytest.approx(answer.said, abs=1e-5)
+        else:
+            assert said == (" ".join(answer.said) if question == "tagging" else str(answer.said))
+
+
+def test_a_prepared_folder_says_how_it_is_run(models: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = models("translation", "bpe")
+    export_native(loaded, tmp_path / "out", TEXTS, "float32", False)
+    assert "`regard run FOLDER < input.txt`" in (tmp_path / "out" / "README.md").read_text("utf-8")
+    assert run(tmp_path / "out", TEXTS, monkeypatch) == ready(loaded)(TEXTS)
+
+
+@pytest.mark.skipif(not STORIES.is_dir(), reason="there is no ../shared/data")
+@pytest.mark.parametrize("form", ["ctranslate2", "onnx", "huggingface"])
+def test_a_model_of_another_tool_goes_on_as_text(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded, texts = load_any(STORIES / "stories260K.bin"), ["Once upon a time", "Lily's  two"]
+    assert "2 of 2" in export(loaded, form, tmp_path / "out", texts)
+    stories = run(tmp_path / "out", texts, monkeypatch)
+    assert stories[0].startswith("Once upon a time, there was a little girl named Lily. She loved to play outside")
+    assert stories[1].startswith(texts[1])
+
+
+@pytest.mark.parametrize("task", ["translation", "language"])
+def test_one_text_alone_is_not_read_letter_by_letter(task: str, models: Any) -> None:
+    model, text = ready(models(task, "bpe"), engine="torch", search=Greedy(max_length=9)), TEXTS[0]
+    if task == "translation":
+        for use in (model.translate, model.outputs, lambda texts: model.score(texts, texts)[0].tolist()):
+            assert use(text) == use([text])
+        assert [told.source for told in model.explain(text)] == model.tokenizers.read([text])
+    else:
+        for use in (
+            model.tell,
+            model.score,
+            model.prompts,
+            model.answer,
+            lambda texts: model.choose(texts, ["a", "b"]),
+        ):
+            assert use(text) == use([text])
+        assert model(text, stop="Männer") == model(text, stop=["Männer"])
+
+
+def test_one_text_alone_is_one_vector(tmp_path: Path) -> None:
+    model = ready(encoder(tmp_path / "model", "bpe"))
+    assert model.vectors(TEXTS[0]).tolist() == model.vectors(TEXTS[:1]).tolist()
+    assert model.fill("zwei [MASK]") == model.fill(["zwei [MASK]"])

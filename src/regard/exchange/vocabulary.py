@@ -42,10 +42,13 @@ def library_of(tokenizer: Tokenizer, *, whole: bool, start: int, reads: bool = F
     content = tokenizer.content()
     if isinstance(tokenizer, ForeignTokenizer):
         controls = {int(i): str(name) for i, name in content["controls"].items()}
+        model = content["tokenizer"]["model"]
+        if isinstance(model["vocab"], dict):  # a control token has one name, and not that of llama2.c too
+            model["vocab"] = {controls.get(i, piece): i for piece, i in model["vocab"].items()}
         library = Library.from_str(json.dumps(content["tokenizer"]))
         before, after = tokenizer.frame
-        if library.decoder is None and content["tokenizer"]["model"]["type"] in DECODERS:
-            library.decoder = DECODERS[content["tokenizer"]["model"]["type"]]
+        if library.decoder is None and model["type"] in DECODERS:
+            library.decoder = DECODERS[model["type"]]
     else:
         blanks = MASK in tokenizer.tags and not reads
         controls = dict(enumerate(tokenizer.pieces(range(len(NAMES) + len(tokenizer.tags)))))
