@@ -69,10 +69,14 @@ def test_a_pass_that_is_too_large_is_refused_before_it_is_run(monkeypatch: pytes
     model = build(CONFIGS["preset-transformer_tiny"])
     held, last = module._numbers(model, 3, 2)
     monkeypatch.setattr(model, "forward", lambda *given: pytest.fail("it was run"))
-    with pytest.raises(UserError, match=rf"3 tokens of the source and 2 tokens of the output have a map of {last} weig"):
+    with pytest.raises(
+        UserError, match=rf"3 tokens of the source and 2 tokens of the output have a map of {last} weig"
+    ):
         explain(model, a_source([[5, 6, 7]]), [[4, 2]], shown=last - 1)
     monkeypatch.setattr(module, "MOST", held - 1)
-    with pytest.raises(UserError, match=rf"need {held:,} numbers to be looked at, more than {held - 1:,}; take shorter"):
+    with pytest.raises(
+        UserError, match=rf"need {held:,} numbers to be looked at, more than {held - 1:,}; take shorter"
+    ):
         explain(model, a_source([[5, 6, 7]]), [[4, 2]])
     monkeypatch.setattr(module, "MOST", held)
     check_size(model, 3, 2)

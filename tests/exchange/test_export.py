@@ -281,7 +281,7 @@ def test_the_answers_of_a_reader_are_the_same(question: str, tmp_path: Path, mon
     loaded = load_folder(tmp_path / "model")
     assert "checked: answers to 8 texts" in export(loaded, "huggingface", tmp_path / "out")
     joined = " " if question == "tagging" else "\t"
-    texts = [joined.join(example.texts) for example in EXAMPLES[question]]
+    texts = [joined.join(example.texts) for example in EXAMPLES[question] if all(example.texts)]
     for said, answer in zip(run(tmp_path / "out", texts, monkeypatch), ready(loaded)(texts), strict=True):
         if question == "regression":
             assert float(said) == pytest.approx(answer.said, abs=1e-5)

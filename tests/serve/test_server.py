@@ -132,7 +132,14 @@ def test_a_key_of_null_is_none(client: httpx2.Client) -> None:
     assert client.post("/detect", json={"q": "a cat", "api_key": None}).status_code == 200
 
 
-HOSTS = {"localhost": 200, "LOCALHOST:99": 200, "a.localhost": 200, "127.0.0.1": 200, "[::1]:5000": 200, "10.0.0.7": 200}
+HOSTS = {
+    "localhost": 200,
+    "LOCALHOST:99": 200,
+    "a.localhost": 200,
+    "127.0.0.1": 200,
+    "[::1]:5000": 200,
+    "10.0.0.7": 200,
+}
 HOSTS |= {socket.gethostname(): 200, "called.so": 200, "evil.example": 403, "localhost.evil.example": 403, "": 403}
 HOSTS |= {"127.0.0.1.evil.example:5000": 403, "[::": 403, "127.0.0.1@evil.example": 403, "evil.example/127.0.0.1": 403}
 
@@ -149,7 +156,11 @@ def test_without_keys_only_its_own_names_and_pages_may_ask(folders: list[Path]) 
                 assert client.get(path, headers={"host": host}).status_code == wanted, host
             assert client.post("/translate", json=fine, headers={"host": host}).status_code == status, host
         own = found.url.removeprefix("http://")
-        pages = [({"origin": f"http://{own}"}, 200), ({"origin": "http://evil.example"}, 403), ({"origin": "null"}, 403)]
+        pages = [
+            ({"origin": f"http://{own}"}, 200),
+            ({"origin": "http://evil.example"}, 403),
+            ({"origin": "null"}, 403),
+        ]
         pages += [({"sec-fetch-site": "same-origin", "origin": "https://behind.a.proxy"}, 200)]
         pages += [({"sec-fetch-site": each}, status) for each, status in (("none", 200), ("same-site", 403))]
         for headers, status in pages:
@@ -158,7 +169,10 @@ def test_without_keys_only_its_own_names_and_pages_may_ask(folders: list[Path]) 
 
 
 def test_json_has_to_be_called_so(client: httpx2.Client) -> None:
-    for path, body in (("/translate", b'{"q": "a", "source": "en", "target": "de"}'), ("/api/translate", b'{"text": "a"}')):
+    for path, body in (
+        ("/translate", b'{"q": "a", "source": "en", "target": "de"}'),
+        ("/api/translate", b'{"text": "a"}'),
+    ):
         for kind in ("text/plain", "text/plain; charset=application/json", "multipart/form-data; boundary=x", None):
             headers = {} if kind is None else {"content-type": kind}
             assert client.post(path, content=body, headers=headers).status_code == 415, (path, kind)
@@ -174,7 +188,10 @@ def test_a_key_can_be_bound_to_no_page_by_the_password_of_a_browser(folders: lis
         httpx2.Client(base_url=found.url, timeout=30) as client,
     ):
         foreign = {"host": "any.name", "origin": "http://evil.example"}
-        assert client.post("/translate", data=fine, headers=foreign | {"authorization": f"Basic {basic}"}).status_code == 403
+        assert (
+            client.post("/translate", data=fine, headers=foreign | {"authorization": f"Basic {basic}"}).status_code
+            == 403
+        )
         assert client.post("/translate", data=fine, headers=foreign | {"authorization": "Bearer k"}).status_code == 200
         assert client.post("/translate", data={**fine, "api_key": "k"}, headers=foreign).status_code == 200
         sneaky = client.get("/languages", headers={"host": "any.name/translate?"})  # the path is that of the request

@@ -39,10 +39,8 @@ def write_reader(loaded: Loaded, folder: Path, rows: list[list[int]]) -> str:
     values = {**family.to_theirs(config.trunk), "architectures": [f"BertFor{kind}"]}  # raises for other shapes
     trunk = {name.removeprefix("trunk."): p for name, p in ours.items() if name.startswith("trunk.")}
     theirs = {rule.theirs: rule.to_theirs(trunk) for rule in family.rules(config.trunk)}
-    theirs |= {
-        f"{head}.weight": ours["head.weight"] * config.spread,
-        f"{head}.bias": ours["head.bias"] * config.spread + config.center,
-    }
+    bias = ours["head.bias"] * config.spread + config.center
+    theirs |= {f"{head}.weight": ours["head.weight"] * config.spread, f"{head}.bias": bias}
     if config.question in ("classification", "tagging"):
         values["id2label"] = {str(i): label for i, label in enumerate(config.labels)}
         values["label2id"] = {label: i for i, label in enumerate(config.labels)}

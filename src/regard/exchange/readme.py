@@ -24,9 +24,10 @@ def write_readme(folder: Path, kind: str, loaded: Loaded, name: str, texts: list
     values |= {"texts": json.dumps(texts, ensure_ascii=False), "longest": str(longest)}
     values["pooled"] = "states[0]" if getattr(loaded.config, "pooling", "") == "first" else "states.mean(0)"
     values["tags"] = ", ".join(f"`<2{tag}>`" for tag in source.tags)
-    asked = f"{kind} {loaded.task}"
-    code = sections.get(asked, sections["native code"])
+    asked = f"{kind} {loaded.task}" if f"{kind} {loaded.task}" in sections else "native code"
     more = {"tags": source.tags and loaded.task == "translation", "without a tokenizer": "words" in source.content()}
-    notes = sections[kind] + "".join(sections[name] for name, is_so in more.items() if is_so and asked in sections)
-    filled = {part: Template(text).substitute(values).strip() for part, text in (("code", code), ("notes", notes))}
+    notes = sections[kind] + "".join(sections[name] for name, is_so in more.items() if is_so and asked != "native code")
+    filled = {
+        part: Template(text).substitute(values).strip() for part, text in (("code", sections[asked]), ("notes", notes))
+    }
     write(folder / "README.md", Template(page).substitute(values, **filled).encode())
