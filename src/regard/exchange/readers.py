@@ -31,8 +31,7 @@ def write_reader(loaded: Loaded, folder: Path, rows: list[list[int]]) -> str:
     """The folder, and how far its answers are from ours."""
     config = loaded.config
     assert isinstance(config, ReaderConfig)
-    reason = _unfit(config)
-    if reason:
+    if reason := _unfit(config):
         raise UserError(f"no kind of model there is like this one: {reason}")
     kind, head = HEADS[config.question]
     family, ours = FAMILIES["bert"], {name: p.detach() for name, p in loaded.model.named_parameters()}

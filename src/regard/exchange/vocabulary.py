@@ -78,8 +78,7 @@ DECODERS["WordPiece"] = decoders.WordPiece(cleanup=False)
 
 def _set_spaces(library: Library, tokenizer: Tokenizer, whole: bool, blanks: bool) -> None:
     """The space before the first word, which whole texts get as they are read and lose as they are written."""
-    kind = tokenizer.kind
-    if kind == "words":  # with no prefix that joins two; line ends are words without spaces around them
+    if (kind := tokenizer.kind) == "words":  # no prefix joins two, and line ends have no spaces around
         lines = [decoders.Replace(" \n", "\n"), decoders.Replace("\n ", "\n")]
         library.decoder = decoders.Sequence([decoders.WordPiece(" ", cleanup=False), decoders.Fuse(), *lines])
     rest = [library.normalizer] if library.normalizer is not None else []
