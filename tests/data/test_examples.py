@@ -408,3 +408,36 @@ def test_texts_of_labelled_corpora_are_read_without_their_labels(
     corpora = [RunningText(corpus=name) for name in ("glue/CoLA/train", "glue/RTE/train", "squad/all")]
     told = ["It rains.", "Rains it is.", "It rains.", "It is wet.", "Here it rains.", "And here."]
     assert list(pieces(corpora, "file")) == [(text, True) for text in told]
+
+
+@pytest.mark.parametrize(
+    ("text", "task", "labelled"),
+    [
+        ("review\tsentiment\na fine film\tgood\nbad\tnot\n", "classification", True),
+        ("Review Text\tairline_sentiment\na fine film\tgood\n", "classification", True),
+        ("q1\tq2\ttarget\na\tb\t1\nc\td\t0\n", "classification", True),
+        ("Kommentar\tKlasse\nein Film\tgut\nnoch einer\tgut\nder\tnicht\nund der\tnicht\n", "classification", True),
+        ("review\tpoints\na fine film\t4.5\n", "regression", True),
+        ("review\na fine film\nbad\n", "classification", False),
+    ],
+)
+def test_a_header_of_other_names_is_no_example(tmp_path: Path, text: str, task: LabelTask, labelled: bool) -> None:
+    with pytest.raises(UserError, match="line 1: .*if line 1 names the columns, call them text and label"):
+        list(examples(put(tmp_path / "a.tsv", text), task, labelled=labelled))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "great\tgood\nbad\tnot\n",  # a class of one example
+        "great\tgood\nno good\tnot\nbad one\tnot\n",
+        "a fine film\tgood\nbad\tnot\nworse\tnot\nwell\tso-so\nfair\tso-so\n",
+        "great film\tgood\nbad\tnot\nworse\tnot\nwell\tso-so\nfair\tso-so\n",
+        "title\tnoun\nbook\tnoun\nread\tverb\n",
+        "class\t1\nbook\t0\n",
+        "text\tlabel\nreview\tsentiment\nbad\tnot\n",  # under a line of names anything goes
+    ],
+)
+def test_a_first_example_is_taken_for_no_header(tmp_path: Path, text: str) -> None:
+    count = text.count("\n") - text.startswith("text\t")
+    assert len(list(examples(put(tmp_path / "a.tsv", text), "classification"))) == count

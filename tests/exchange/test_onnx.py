@@ -182,8 +182,6 @@ def test_learned_positions_end_the_text_where_torch_ends_it(tmp_path: Path) -> N
     ours = expected(model, prompts, 40, prompts=True)
     assert [len(row) for row in ours] == [16, 2, 1]
     assert theirs.greedy(prompts, 40) == ours
-    with pytest.raises(UserError, match="texts short enough"):
-        theirs.greedy([[3] * 18], 40)
 
 
 def test_a_tied_table_is_stored_once(tmp_path: Path) -> None:
@@ -217,20 +215,3 @@ def test_a_model_too_large_for_one_file_is_refused(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr("regard.exchange.onnx.LARGEST", 1000)
     with pytest.raises(UserError, match=r"bytes of weights are more than the 1,000 of a file"):
         write_onnx(tmp_path, build(PAIRS["shaw"]))
-
-
-def test_bad_rows_and_folders_are_told_in_words(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="regard-onnx.json: cannot be read"):
-        OnnxModel(tmp_path)
-    _, theirs = written(tmp_path, PAIRS["bahdanau"])
-    with pytest.raises(UserError, match="end mark"):
-        theirs.greedy([[4, 2], []], 5)
-    with pytest.raises(UserError, match="words in the vocabulary"):
-        theirs.greedy([[4, 23]], 5)
-    (tmp_path / "decoder.onnx").write_bytes(b"no graph")
-    with pytest.raises(UserError, match="decoder.onnx: cannot be read"):
-        OnnxModel(tmp_path)
-    for settings in ("[]", '{"format": "regard-onnx", "version": 9}', '{"format": "regard-onnx", "version": 1}'):
-        (tmp_path / "regard-onnx.json").write_text(settings)
-        with pytest.raises(UserError, match="is not of format regard-onnx 1"):
-            OnnxModel(tmp_path)

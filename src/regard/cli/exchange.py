@@ -11,15 +11,9 @@ from regard.exchange.export import export, new_place
 from regard.exchange.folders import load_any
 from regard.exchange.foreign import load_foreign
 from regard.exchange.native import export_native
-from regard.files import new_folder, write
+from regard.exchange.readme import write_readme
+from regard.files import new_folder
 from regard.tasks.folder import save_model, save_tokenizers
-
-CARD = """# {name}
-
-A {kind} for {task}, brought to Regard from {path}. `regard run {out} < input.txt`
-
-{count:,} parameters, {vocabulary:,} words.
-"""
 
 
 def import_model(path: Path, out: Path) -> None:
@@ -33,8 +27,7 @@ def import_model(path: Path, out: Path) -> None:
     with new_folder(out) as folder:
         save_tokenizers(folder, loaded.tokenizers)
         save_model(folder, model, loaded.task, loaded.search, loaded.max_length, {})
-        told = {"name": out.name, "kind": model.config.kind, "task": loaded.task, "path": path.name, "out": out}
-        write(folder / "README.md", CARD.format(**told, count=count, vocabulary=words).encode())
+        write_readme(folder, "import", loaded, f"{out.name}, brought to Regard from {path.name}", ["a text"])
     say(f"{model.config.kind} for {loaded.task}, {count:,} parameters, {words:,} words; the model is in {out}")
 
 

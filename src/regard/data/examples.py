@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 import json
 import math
+import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -28,8 +30,15 @@ TEXTS = (  # names of columns, two texts before one
     ("sentence",),
 )
 LABELS = "label", "score", "gold_label", "is_duplicate", "quality"  # the last three of MNLI, QQP, MRPC
+LINE_OF_TITLES = re.compile(r"(?:[^\W\d]\w*(?: \w+)?\t)*[^\W\d][\w-]*")  # a word or two, as columns are called
+TITLE = re.compile(
+    "(.*[_-])?(text|review|comment|title|tweet|class|category|target|sentiment|topic|type|rating|grade|y)"
+)
 COLA = ["source", "label", "star", "sentence"]  # what its files name nowhere
 RAGGED = ("glue/QQP/", "glue/MNLI/")  # the official files have lines that break off; these are skipped
+NAMED = (
+    "if line 1 names the columns, call them text and label, or first, second and label; else put such a line before it"
+)
 BROKEN = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
 READ_AS = {
     "classification": '{"text": "a fine film", "label": "good"}, or "first" and "second" in the place of "text"',
@@ -150,7 +159,7 @@ def place_of(config: ExamplesConfig, task: LabelTask) -> Path:
 def _table(path: Path, task: LabelTask, labelled: bool, header: list[str] | None, *, ragged: bool) -> Iterator[Example]:
     """Columns between tabs, in which quotes are plain characters."""
     columns: list[int] = []  # of the texts and, last, of the label
-    width = 0
+    width, seen, title = 0, Counter[str](), ""
     for number, line in enumerate(lines(path, strict=True), 1):
         cells = line.split("\t")
         if not columns:
@@ -159,6 +168,7 @@ def _table(path: Path, task: LabelTask, labelled: bool, header: list[str] | None
             columns = _titled(names, path, labelled) if titled else _counted(width, path, labelled)
             if titled and header is None:
                 continue
+            title = line.strip() if header is None and LINE_OF_TITLES.fullmatch(line.strip()) else ""
         if ragged and len(cells) < width:
             continue
         if len(cells) != width:
@@ -167,11 +177,21 @@ def _table(path: Path, task: LabelTask, labelled: bool, header: list[str] | None
                 "in the place of a tab within a text"
             )
         texts = [cells[i].strip() for i in columns]
+        seen[texts[-1]] += 1
         try:
             answer = _answer(task, texts.pop()) if labelled else None
         except ValueError as error:
-            raise UserError(f"{path}, line {number}: {error}; mend the label or leave the line out") from error
+            cure = NAMED if title and number == 1 else "mend the label or leave the line out"
+            raise UserError(f"{path}, line {number}: {error}; {cure}") from error
         yield Example(tuple(texts), answer, number)
+    # A label that no other line has may be a class of one example, unless columns are called so, or others are common.
+    name = title.rpartition("\t")[2]
+    others = [count for label, count in seen.items() if label != name]
+    common = labelled and " " not in title and len(others) > 1 and min(others) > 1
+    if title and seen[name] == 1 and others and (common or TITLE.fullmatch(name.lower())):
+        raise UserError(
+            f"{path}, line 1: {name!r:.60} is on no other line, and looks like the name of a column; {NAMED}"
+        )
 
 
 def _titled(header: list[str], path: Path, labelled: bool) -> list[int]:

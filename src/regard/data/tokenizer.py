@@ -260,7 +260,8 @@ class ForeignTokenizer(Tokenizer):
                 )
             if i not in controls:
                 self._bytes[i] = spell(symbol)
-        self._strips = spell is not _visible
+        self._by_words = spell is _word
+        self._strips = spell is not _visible or '"Strip"' in json.dumps(library.get("decoder"))
 
     @property
     def _drops_space(self) -> bool:
@@ -289,6 +290,8 @@ class ForeignTokenizer(Tokenizer):
         text = b"".join(self._bytes[i] for i in ids).decode("utf-8", "replace")
         if self._words is not None:
             return text.strip()
+        if self._by_words:
+            return text.removeprefix(" ").replace(" \n", "\n").replace("\n ", "\n")
         return text.removeprefix(" ") if spaced and self._strips else text
 
     def framed(self, ids: Sequence[int]) -> list[int]:
@@ -361,7 +364,7 @@ def _speller(library: Mapping[str, Any]) -> Callable[[str], bytes]:
     if '"ByteLevel"' in parts:
         return _visible
     kind = library["model"].get("type")
-    if kind == "WordLevel" and library.get("decoder") is None:
+    if kind == "WordLevel" and (library.get("decoder") is None or '"WordPiece"' in parts):
         return _word
     return _piece if kind == "WordPiece" else _spaced
 

@@ -62,17 +62,15 @@ def write_ctranslate2(folder: Path, model: Any, source: list[str], target: list[
 def decode_ctranslate2(folder: Path, rows: list[list[str]], longest: int) -> list[list[str]]:
     """Greedy tokens for sources, or after prompts where the model has no encoder; with the end token if it was said."""
     library = installed("ctranslate2")
-    where: dict[str, Any] = dict(device="cpu", compute_type="float32", inter_threads=1, intra_threads=1)
-    how: dict[str, Any] = dict(beam_size=1, return_end_token=True)
+    on: dict[str, Any] = dict(device="cpu", compute_type="float32", inter_threads=1, intra_threads=1)
+    greedy: dict[str, Any] = dict(beam_size=1, return_end_token=True)
     try:
         if (folder / "vocabulary.json").exists():  # an encoder-decoder has two, or a shared one
             # One by one: where one prompt is a single token, it would give back parts of the others.
-            how |= dict(max_length=longest, include_prompt_in_result=False, max_batch_size=1)
-            said = library.Generator(str(folder), **where).generate_batch(rows, **how)
-            return [each.sequences[0] for each in said]
-        how |= dict(max_decoding_length=longest, min_decoding_length=0)
-        said = library.Translator(str(folder), **where).translate_batch(rows, **how)
-        return [each.hypotheses[0] for each in said]
+            greedy |= dict(max_length=longest, include_prompt_in_result=False, max_batch_size=1)
+            return [each.sequences[0] for each in library.Generator(str(folder), **on).generate_batch(rows, **greedy)]
+        greedy |= dict(max_decoding_length=longest, min_decoding_length=0)
+        return [each.hypotheses[0] for each in library.Translator(str(folder), **on).translate_batch(rows, **greedy)]
     except RuntimeError as error:  # of texts that are longer than the table of positions
         raise UserError(f"{folder}: CTranslate2 cannot decode these texts ({error}); try shorter ones") from error
 

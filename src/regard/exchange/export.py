@@ -6,12 +6,14 @@ import copy
 import json
 import os
 from collections.abc import Callable, Sequence
+from itertools import chain, cycle
 from pathlib import Path
 from typing import Any
 
 import torch
+from tokenizers import Tokenizer as Library
 
-from regard.data.tokenizer import UNKNOWN, Tokenizer, Tokenizers
+from regard.data.tokenizer import SHOWN_UNKNOWN, UNKNOWN, ForeignTokenizer, Tokenizer, Tokenizers
 from regard.decode.config import Greedy
 from regard.engine.torch import TorchEngine
 from regard.errors import UserError
@@ -21,6 +23,7 @@ from regard.exchange.installed import installed
 from regard.exchange.onnx import write_onnx
 from regard.exchange.onnxrun import OnnxModel
 from regard.exchange.readers import write_reader
+from regard.exchange.readme import write_readme
 from regard.exchange.vocabulary import write_tokenizer
 from regard.files import new_folder, write
 from regard.models.config import ReaderConfig
@@ -32,10 +35,11 @@ AT_RANDOM, LONGEST = 8, 48  # texts of words at random that are decoded both way
 NEVER = -1e4  # a bias that half precision can hold
 SAME = 1e-4  # difference of an encoder's numbers that rounding explains
 Rows = list[list[int]]
+Checked = tuple[str, Rows]  # how a check went, and what was written
 
 
 def export(loaded: Loaded, kind: str, out: Path, texts: Sequence[str] = ()) -> str:
-    """Write a model, decode texts (or words at random) both ways, and tell how that went; a failed one is undone."""
+    """Write a model, run texts (or words at random) both ways, and tell how that went; a failed one is undone."""
     if kind not in FORMATS:
         raise UserError(f"--to {kind}: there is no such format; choose native, {', '.join(FORMATS)}")
     if isinstance(loaded.config, ReaderConfig) and kind != "huggingface":
@@ -43,10 +47,14 @@ def export(loaded: Loaded, kind: str, out: Path, texts: Sequence[str] = ()) -> s
     if loaded.tokenizers is None:
         raise UserError("this model came without the files of its tokenizer; copy them beside it first")
     new_place(out)
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
     with new_folder(out) as folder:
-        told = FORMATS[kind](loaded, folder, rows_of(loaded, loaded.tokenizers, texts))
-        with_words = _write_words(folder, loaded, loaded.tokenizers)
-        return told if with_words else f"{told}; without a tokenizer: use the sentencepiece models that it came with"
+        words, (texts, rows) = _write_words(folder, loaded), read_texts(loaded, loaded.tokenizers, texts)
+        told, outputs = FORMATS[kind](loaded, folder, rows)
+        if words:
+            _check_words(loaded, words, texts, rows, outputs)
+        write_readme(folder, kind, loaded, out.name, texts[:1], longest(loaded, 256))
+        return told if words else f"{told}; without a tokenizer: use the sentencepiece models that it came with"
 
 
 def new_place(out: Path) -> None:
@@ -57,49 +65,55 @@ def new_place(out: Path) -> None:
         out.rmdir()
 
 
-def _huggingface(loaded: Loaded, folder: Path, rows: Rows) -> str:
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+def _huggingface(loaded: Loaded, folder: Path, rows: Rows) -> Checked:
     if isinstance(loaded.config, ReaderConfig):
-        return write_reader(loaded, folder, rows)
+        return write_reader(loaded, folder, rows), []
     model, kind = loaded.model, kind_of(loaded.model.config)
     write_folder(folder, model, kind)
-    if loaded.search.never:
-        marks = {"decoder_start_token_id": model.start, "pad_token_id": model.start, "eos_token_id": model.end}
-        never = {"bad_words_ids": [[i] for i in loaded.search.never]}
-        write(folder / GENERATION, json.dumps({**marks, **never}).encode())
     hf = installed("transformers")
-    hf.logging.set_verbosity_error()
-    hf.logging.disable_progress_bar()
     where = f"transformers {hf.__version__}"
     if loaded.task == "masked":
-        return f"{kind}, {_compare_vectors(loaded, hf.AutoModel.from_pretrained(folder).eval(), rows, where)}"
+        return f"{kind}, {_compare_vectors(loaded, hf.AutoModel.from_pretrained(folder).eval(), rows, where)}", []
+    marks = {"pad_token_id": model.end, "eos_token_id": model.end, "bos_token_id": model.start}
+    marks |= {} if loaded.task == "language" else {"pad_token_id": model.start, "decoder_start_token_id": model.start}
+    never = {"bad_words_ids": [[i] for i in loaded.search.never]} if loaded.search.never else {}
+    write(folder / GENERATION, json.dumps({**marks, **never}).encode())
     classes = {"language": hf.AutoModelForCausalLM, "translation": hf.AutoModelForSeq2SeqLM}
     theirs = classes[loaded.task].from_pretrained(folder).eval()
 
-    def decode(row: list[int]) -> list[int]:
-        how = {"do_sample": False, "num_beams": 1, "max_new_tokens": _longest(loaded), "pad_token_id": model.end}
-        ids = torch.tensor([row])
-        said: list[int] = theirs.generate(ids, attention_mask=torch.ones_like(ids), **how)[0].tolist()
-        return said[len(row) if loaded.task == "language" else 1 :]
+    greedy = {"do_sample": False, "num_beams": 1, "max_new_tokens": longest(loaded)}
+    batches = [{"input_ids": torch.tensor([row]), "attention_mask": torch.ones(1, len(row))} for row in rows]
+    said = [theirs.generate(**batch, **greedy)[0].tolist() for batch in batches]
+    begins = [len(row) if loaded.task == "language" else 1 for row in rows]
+    told, outputs = _compare(loaded, rows, [ids[n:] for ids, n in zip(said, begins, strict=True)], where)
+    return f"{kind}, {told}", outputs
 
-    return f"{kind}, {_compare(loaded, rows, [decode(row) for row in rows], where)}"
 
-
-def _ctranslate2(loaded: Loaded, folder: Path, rows: Rows) -> str:
+def _ctranslate2(loaded: Loaded, folder: Path, rows: Rows) -> Checked:
     assert loaded.tokenizers is not None
-    source, target = words(loaded.tokenizers.source), words(loaded.tokenizers.target)
-    found = [i for i in map(loaded.tokenizers.target.id_of, ("<unk>", "[UNK]")) if i is not None]
-    write_ctranslate2(folder, _silenced(loaded), source, target, target[[*found, UNKNOWN][0]])
-    said = decode_ctranslate2(folder, [[source[i] for i in row] for row in rows], _longest(loaded))
-    numbers = {word: i for i, word in enumerate(target)}
-    theirs = [[numbers[word] for word in row] for row in said]
-    return _compare(loaded, rows, theirs, f"CTranslate2 {installed('ctranslate2').__version__}")
+    sides = [folder, folder] if not (folder / "source").exists() else [folder / "source", folder / "target"]
+    source, target = map(_names, sides, (loaded.tokenizers.source, loaded.tokenizers.target))
+    unknown = next(name for name in ("<unk>", "[UNK]", SHOWN_UNKNOWN, target[UNKNOWN]) if name in target)
+    write_ctranslate2(folder, _silenced(loaded), source, target, unknown)
+    said = decode_ctranslate2(folder, [[source[i] for i in row] for row in rows], longest(loaded))
+    numbers = {name: i for i, name in enumerate(target)}
+    said_ids = [[numbers[name] for name in row] for row in said]
+    return _compare(loaded, rows, said_ids, f"CTranslate2 {installed('ctranslate2').__version__}")
 
 
-def _onnx(loaded: Loaded, folder: Path, rows: Rows) -> str:
+def _names(folder: Path, tokenizer: Tokenizer) -> list[str]:
+    """Of all ids, as the exported tokenizer has them; one that has none gets its number."""
+    content, path = tokenizer.content(), folder / "tokenizer.json"
+    numbers = Library.from_file(str(path)).get_vocab() if path.exists() else dict(content["words"])
+    numbers |= {name: int(i) for i, name in content.get("controls", {}).items()}
+    known = {i: name for name, i in numbers.items()}
+    return [known.get(i, f"<{i}>") for i in range(tokenizer.vocabulary)]
+
+
+def _onnx(loaded: Loaded, folder: Path, rows: Rows) -> Checked:
     write_onnx(folder, _silenced(loaded))
-    found = OnnxModel(folder).greedy(rows, _longest(loaded))
-    return _compare(loaded, rows, found, f"onnxruntime {installed('onnxruntime').__version__}")
+    outputs = OnnxModel(folder).greedy(rows, longest(loaded))
+    return _compare(loaded, rows, outputs, f"onnxruntime {installed('onnxruntime').__version__}")
 
 
 def _silenced(loaded: Loaded) -> Any:
@@ -107,49 +121,65 @@ def _silenced(loaded: Loaded) -> Any:
     model = copy.deepcopy(loaded.model)
     if loaded.search.never:
         if model.head.bias is None:
-            raise UserError(
-                f"tokens {loaded.search.never} must not be said, and this model has no bias to keep from it"
-            )
+            raise UserError(f"tokens {loaded.search.never} must not be said, and the model has no bias to forbid them")
         model.head.bias.data[list(loaded.search.never)] = NEVER
     return model
 
 
-def words(tokenizer: Tokenizer) -> list[str]:
-    """A name of its own for every id."""
-    named = dict[str, int]()
-    for i, piece in enumerate(tokenizer.pieces(range(tokenizer.vocabulary))):
-        named[piece if piece and piece not in named else f"<{i}>"] = i
-    return list(named)
+def _write_words(folder: Path, loaded: Loaded) -> list[Path]:
+    """The folders of source and target tokenizer, which may be one; none where ids are not their library's."""
+    assert loaded.tokenizers is not None
+    both = loaded.tokenizers.source, loaded.tokenizers.target
+    if "words" in both[0].content():
+        return []
+    folders = [folder, folder] if both[0] is both[1] else [folder / "source", folder / "target"]
+    form = {"whole": loaded.task != "language", "reads": isinstance(loaded.config, ReaderConfig)}
+    for place, tokenizer in zip(folders, both, strict=True):
+        write_tokenizer(place, tokenizer, start=loaded.model.start, max_length=loaded.max_length, **form)
+    return folders
 
 
-def _write_words(folder: Path, loaded: Loaded, tokenizers: Tokenizers) -> bool:
-    """One tokenizer, or one for each side in a folder of its own; none whose ids are not their library's."""
-    if "words" in tokenizers.source.content():
-        return False
-    joint = tokenizers.source is tokenizers.target
-    both = {"": tokenizers.source} if joint else {"source": tokenizers.source, "target": tokenizers.target}
-    for name, tokenizer in both.items():
-        (folder / name).mkdir(exist_ok=True)
-        how = {"whole": loaded.task != "language", "reads": isinstance(loaded.config, ReaderConfig)}
-        write_tokenizer(folder / name, tokenizer, start=loaded.model.start, max_length=loaded.max_length, **how)
-    return True
+def _check_words(loaded: Loaded, folders: list[Path], texts: list[str], rows: Rows, outputs: Rows) -> None:
+    """From text to pieces and from ids to text by the files alone, as users of either library go."""
+    assert loaded.tokenizers is not None
+    target, hf = loaded.tokenizers.target, installed("transformers")
+    running = loaded.task == "language" and not isinstance(target, ForeignTokenizer)
+    # An unknown is nothing that sub-words can mean, and nothing there.
+    meant = [[i for i in ids if i != UNKNOWN or target.kind not in ("bpe", "unigram")] for ids in outputs]
+    names = _names(folders[0], loaded.tokenizers.source)
+    ours = [[names[i] for i in row] for row in rows], [target.decode(ids, spaced=not running) for ids in meant]
+    reads, writes = (Library.from_file(str(folder / "tokenizer.json")) for folder in folders)
+    theirs = {"tokenizers": ([each.tokens for each in reads.encode_batch(texts)], writes.decode_batch(outputs))}
+    reads, writes = (hf.AutoTokenizer.from_pretrained(folder) for folder in folders)
+    pieces = [reads.convert_ids_to_tokens(reads(text)["input_ids"]) for text in texts]
+    theirs["transformers"] = pieces, [writes.decode(ids, skip_special_tokens=True) for ids in outputs]
+    for tool, both in theirs.items():
+        for mine, other in zip(chain(*ours), chain(*both), strict=True):
+            if mine != other:
+                raise UserError(f"{tool} has {other!r:.200} where Regard has {mine!r:.200}; not exported")
 
 
-def rows_of(loaded: Loaded, tokenizers: Tokenizers, texts: Sequence[str]) -> Rows:
-    """Texts as the model reads them, or as many of words drawn at random."""
-    source, model = tokenizers.source, loaded.model
-    if texts:
-        ids = source.encode(texts, spaced=loaded.task != "language")
-    else:
+def read_texts(loaded: Loaded, tokenizers: Tokenizers, texts: Sequence[str]) -> tuple[list[str], Rows]:
+    """Texts that leave room to write, or a few of words at random, as users write them and as the model reads them."""
+    source, model, spaced = tokenizers.source, loaded.model, loaded.task != "language"
+    if not texts:
         draw = Key(0, ("export",)).generator()
         low, high = min(8, source.vocabulary - 1), source.vocabulary
-        ids = [draw.integers(low, high, size=int(draw.integers(3, 12))).tolist() for _ in range(AT_RANDOM)]
-    room = loaded.max_length - 2 if _bounded(model) else None
-    if loaded.task == "language":
-        room = None if room is None else max(1, room // 2)
-        return [source.prompt(row[:room], model.start) for row in ids]
-    marked = loaded.task == "masked" or isinstance(loaded.config, ReaderConfig)
-    return [[model.start, *row[:room], model.end] if marked else source.framed(row[:room]) for row in ids]
+        drawn = [draw.integers(low, high, size=int(draw.integers(3, 12))).tolist() for _ in range(AT_RANDOM)]
+        texts = [" ".join(source.decode(row).replace("\ufffd", "").split()) or "a" for row in drawn]
+    room = max(1, (loaded.max_length - 2) // (1 if spaced else 2)) if _bounded(model) else None
+    whole = [text.lstrip() if source.tags else text for text in texts]
+    for n, text in enumerate(whole):
+        while room is not None and len(ids := source.encode([whole[n]], spaced=spaced)[0]) > room:
+            whole[n] = text[: len(whole[n]) * room // len(ids)]
+    rows = source.encode(whole, spaced=spaced)
+    if not spaced:
+        return whole, [source.prompt(row, model.start) for row in rows]
+    if loaded.task != "translation":
+        return whole, [[model.start, *row, model.end] for row in rows]
+    tags = [(f"<2{tag}> ", [source.tag_id(tag)]) for tag in source.tags] or [("", [])]
+    tagged = [(name + text, source.framed([*i, *row])) for (name, i), text, row in zip(cycle(tags), whole, rows)]
+    return [text for text, _ in tagged], [row for _, row in tagged]
 
 
 def _bounded(model: Any) -> bool:
@@ -159,23 +189,22 @@ def _bounded(model: Any) -> bool:
     return getattr(config, "context", None) is not None or getattr(position, "max_length", None) is not None
 
 
-def _longest(loaded: Loaded) -> int:
+def longest(loaded: Loaded, most: int = LONGEST) -> int:
     """Tokens of an output at most, within what its positions allow."""
-    return max(1, min(LONGEST, loaded.max_length // 2 - 1)) if _bounded(loaded.model) else LONGEST
+    return max(1, min(most, loaded.max_length // 2 - 1)) if _bounded(loaded.model) else most
 
 
-def _compare(loaded: Loaded, rows: Rows, said: Rows, where: str) -> str:
-    """Greedy tokens, one by one."""
+def _compare(loaded: Loaded, rows: Rows, said: Rows, where: str) -> Checked:
+    """Greedy tokens, one by one; and these, of language models after their prompts."""
     model = loaded.model
-    search = Greedy(max_length=_longest(loaded), never=loaded.search.never)
+    search = Greedy(max_length=longest(loaded), never=loaded.search.never)
     ours = [best[0].tokens for best in TorchEngine(model).decode(rows, search)]
     theirs = [ids[: ids.index(model.end) + 1] if model.end in ids else ids for ids in said]
     odd = [number for number, (a, b) in enumerate(zip(ours, theirs, strict=True), 1) if a != b]
     if odd:
-        raise UserError(
-            f"{where} decodes {len(odd)} of {len(rows)} texts otherwise (the first is {odd[0]}); not exported"
-        )
-    return f"checked: {len(rows)} of {len(rows)} texts decode to the same tokens here and in {where}"
+        raise UserError(f"{where} decodes {len(odd)} of {len(rows)} texts otherwise (first {odd[0]}); not exported")
+    whole = [[*row, *ids] if loaded.task == "language" else ids for row, ids in zip(rows, ours, strict=True)]
+    return f"checked: {len(rows)} of {len(rows)} texts decode to the same tokens here and in {where}", whole
 
 
 @torch.no_grad()
@@ -189,7 +218,7 @@ def _compare_vectors(loaded: Loaded, theirs: Any, rows: Rows, where: str) -> str
     return f"checked: vectors of {len(rows)} texts differ by {largest:.1e} at most here and in {where}"
 
 
-FORMATS: dict[str, Callable[[Loaded, Path, Rows], str]] = {
+FORMATS: dict[str, Callable[[Loaded, Path, Rows], Checked]] = {
     "huggingface": _huggingface,
     "ctranslate2": _ctranslate2,
     "onnx": _onnx,

@@ -16,7 +16,8 @@ from regard.engine.prepare import NATIVE, prepare, weights_of, write_prepared
 from regard.engine.shortlist import Shortlist, learn
 from regard.engine.torch import TorchEngine
 from regard.errors import UserError
-from regard.exchange.export import new_place, rows_of
+from regard.exchange.export import new_place, read_texts
+from regard.exchange.readme import write_readme
 from regard.files import new_folder
 from regard.models.config import Seq2seqConfig
 from regard.tasks.folder import Loaded, load_folder, save_settings, save_tokenizers
@@ -33,26 +34,25 @@ def export_native(loaded: Loaded, out: Path, texts: Sequence[str], precision: st
         raise UserError("this model came without the files of its tokenizer; copy them beside it first")
     new_place(out)
     prepared = prepare(loaded.config, weights_of(loaded.model), small=precision == "int8")
-    rows = rows_of(loaded, loaded.tokenizers, texts)
+    texts, rows = read_texts(loaded, loaded.tokenizers, texts)
     with new_folder(out) as folder:
         write_prepared(folder / NATIVE, prepared)
         save_tokenizers(folder, loaded.tokenizers)
         save_settings(folder, loaded.config, loaded.task, loaded.search, loaded.max_length, {})
+        write_readme(folder, "native", loaded, out.name, texts[:1])
         again = load_folder(folder).native()
         reference, before = _timed(TorchEngine(loaded.model), loaded, rows)
         found, after = _timed(NativeEngine(again), loaded, rows)
-        told = [
-            f"{precision}: {_compared(loaded, rows, reference, found)}, {before / after:.1f} times as fast as torch"
-        ]
+        same = _compared(loaded, rows, reference, found)
+        told = [f"{precision}: {same}, {before / after:.1f} times as fast as torch"]
         if shortlist:
             short = _learned(loaded)
             short.save(folder)
             found, brief = _timed(NativeEngine(again, shortlist=short), loaded, rows)
             sizes = np.mean([len(short.of(row)) for row in rows])
             words = f"{sizes:.0f} of {loaded.config.target_vocabulary:,} words a sentence"  # type: ignore[union-attr]
-            told.append(
-                f"shortlist, {words}: {_compared(loaded, rows, reference, found)}, {before / brief:.1f} times as fast"
-            )
+            same = _compared(loaded, rows, reference, found)
+            told.append(f"shortlist, {words}: {same}, {before / brief:.1f} times as fast")
     return "\n".join(told)
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from safetensors.torch import save
-from torch import Tensor
 
 from regard.errors import UserError
 from regard.exchange.families import FAMILIES
@@ -32,15 +31,15 @@ def write_reader(loaded: Loaded, folder: Path, rows: list[list[int]]) -> str:
     """The folder, and how far its answers are from ours."""
     config = loaded.config
     assert isinstance(config, ReaderConfig)
-    reason = _unfit(config)
-    if reason:
+    if reason := _unfit(config):
         raise UserError(f"no kind of model there is like this one: {reason}")
     kind, head = HEADS[config.question]
     family, ours = FAMILIES["bert"], {name: p.detach() for name, p in loaded.model.named_parameters()}
     values = {**family.to_theirs(config.trunk), "architectures": [f"BertFor{kind}"]}  # raises for other shapes
     trunk = {name.removeprefix("trunk."): p for name, p in ours.items() if name.startswith("trunk.")}
     theirs = {rule.theirs: rule.to_theirs(trunk) for rule in family.rules(config.trunk)}
-    theirs |= {f"{head}.weight": ours["head.weight"] * config.spread, f"{head}.bias": _bias(config, ours)}
+    bias = ours["head.bias"] * config.spread + config.center
+    theirs |= {f"{head}.weight": ours["head.weight"] * config.spread, f"{head}.bias": bias}
     if config.question in ("classification", "tagging"):
         values["id2label"] = {str(i): label for i, label in enumerate(config.labels)}
         values["label2id"] = {label: i for i, label in enumerate(config.labels)}
@@ -59,15 +58,9 @@ def _unfit(config: ReaderConfig) -> str:
     return "pairs are read in both orders" if config.symmetric else ""
 
 
-def _bias(config: ReaderConfig, ours: dict[str, Tensor]) -> Tensor:
-    return ours["head.bias"] * config.spread + config.center
-
-
 @torch.no_grad()
 def _compared(loaded: Loaded, folder: Path, rows: list[list[int]], kind: str) -> str:
     hf = installed("transformers")
-    hf.logging.set_verbosity_error()
-    hf.logging.disable_progress_bar()
     config, largest = loaded.model.config, 0.0
     theirs = getattr(hf, f"AutoModelFor{kind}").from_pretrained(folder).eval()
     for row in rows:

@@ -13,7 +13,7 @@ from regard.errors import UserError
 from regard.models.config import ReaderConfig
 from regard.tasks.layout import Batch, Layout
 from regard.tasks.reading import Answer, answers, wanted_of
-from regard.tasks.ready import TOGETHER, Ready
+from regard.tasks.ready import TOGETHER, Ready, listed
 
 ASKED = {  # what a line holds, by question, a tab between
     "classification": "a text, or two",
@@ -49,7 +49,8 @@ class Answerer(Ready):
 
     def answer(self, examples: Sequence[Example], tick: Callable[[int], None] | None = None) -> list[Answer]:
         tokens = TOGETHER if self.batch_size is None else self.batch_size * self.max_length
-        return answers(self.model, self.layout, examples, tokens, tick)
+        asked = [self.example(each) if isinstance(each, str) else each for each in listed(examples)]
+        return answers(self.model, self.layout, asked, tokens, tick)
 
     def predictions(
         self, examples: Sequence[Example], tick: Callable[[int], None] | None = None

@@ -14,7 +14,7 @@ from regard.attention.site import Site, Trace
 from regard.engine.explain import Explanation
 from regard.errors import UserError
 from regard.shapes import Padded
-from regard.tasks.ready import Ready, as_given, ids_of
+from regard.tasks.ready import Ready, as_given, ids_of, listed
 
 BLANK = "[MASK]"
 
@@ -47,6 +47,7 @@ class Filler(Ready):
     def fill(self, texts: Sequence[str], num_best: int = 1, tick: Callable[[int], None] | None = None) -> list[Filled]:
         """Each blank by its likeliest word, all at once."""
         self.check_guesses()
+        texts = listed(texts)
         rows, found, done = [self.read(text) for text in texts], [Filled("", [])] * len(texts), 0
         for members, batch in self.batches(rows):
             blank = batch.tokens == self.model.mask
@@ -64,6 +65,7 @@ class Filler(Ready):
     @torch.no_grad()
     def vectors(self, texts: Sequence[str], tick: Callable[[int], None] | None = None) -> Tensor:
         """Of length 1 (N, C): the mean of a text's tokens in the last layer [Reimers+ 2019], or the first of them."""
+        texts = listed(texts)
         found, done = torch.zeros(len(texts), self.model.config.out_width), 0
         for members, batch in self.batches([self.read(text) for text in texts]):
             x = self.model(batch)

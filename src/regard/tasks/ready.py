@@ -81,6 +81,11 @@ class Ready:
             done += len(members)
 
 
+def listed(texts: Sequence[Any]) -> Sequence[Any]:
+    """Texts as a caller gives them; one alone is one, and not its letters."""
+    return [texts] if isinstance(texts, str) else texts
+
+
 def ids_of(given: Any, vocabulary: int) -> tuple[Padded, bool]:
     """Ids as a caller gives them, one row or several, lists or tensors; and whether it was one."""
     rows = given.tolist() if hasattr(given, "tolist") else list(given)

@@ -10,7 +10,7 @@ import numpy as np
 from regard.decode.config import Hypothesis, Search
 from regard.errors import UserError
 from regard.models.config import GptConfig
-from regard.tasks.ready import Ready, as_given, ids_of
+from regard.tasks.ready import Ready, as_given, ids_of, listed
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -47,6 +47,7 @@ class Teller(Ready):
         search: Search | None = None,
     ) -> list[list[Hypothesis]]:
         """For each prompt what follows it, best first; `heard` is told what follows a single one while it grows."""
+        stop = listed(stop)
         if not all(stop):
             raise UserError("an empty string stops every output at once; give some text")
         reach = max((len(text.encode()) for text in stop), default=0)  # a token spells a byte at least
@@ -63,7 +64,7 @@ class Teller(Ready):
         """What it says to each text, up to the line's end, after examples of (input, answer)."""
         from regard.tasks.prompt import Prompter
 
-        return Prompter(self, examples, template).answer(texts)
+        return Prompter(self, examples, template).answer(listed(texts))
 
     def choose(
         self,
@@ -77,7 +78,7 @@ class Teller(Ready):
         """For each text the labels, likeliest first, each with its probability as the answer to it."""
         from regard.tasks.prompt import Prompter
 
-        return Prompter(self, examples, template, labels).choose(texts, calibrated=calibrated)
+        return Prompter(self, examples, template, labels).choose(listed(texts), calibrated=calibrated)
 
     def text(self, hypothesis: Hypothesis, stop: Sequence[str] = ()) -> str:
         """What follows the prompt, up to a string that stops it."""
@@ -100,8 +101,8 @@ class Teller(Ready):
 
         from regard.tasks.language import nats
 
-        found = [(0.0, 0)] * len(texts)
         rows = [[self.start, *ids] for ids in self._ids(texts)]
+        found = [(0.0, 0)] * len(rows)
         filled = [i for i, row in enumerate(rows) if 1 < len(row) <= self.max_length]
         for members, batch in self.batches([rows[i] for i in filled]):
             with torch.no_grad():
@@ -125,12 +126,12 @@ class Teller(Ready):
         return explain_text(self.model, [*prompt, *said])
 
     def _ids(self, texts: Sequence[str]) -> list[list[int]]:
-        return self.tokenizer.encode(texts, spaced=False)
+        return self.tokenizer.encode(listed(texts), spaced=False)
 
 
 def before(said: str, stop: Sequence[str]) -> str:
     """A text up to the first of these strings."""
-    return said[: min((said.index(text) for text in stop if text in said), default=len(said))]
+    return said[: min((said.index(text) for text in listed(stop) if text in said), default=len(said))]
 
 
 class Stream:

@@ -13,7 +13,7 @@ from regard.decode.config import Hypothesis
 from regard.errors import UserError
 from regard.shapes import Padded
 from regard.tasks.folder import Loaded
-from regard.tasks.ready import Ready, as_given, ids_of
+from regard.tasks.ready import Ready, as_given, ids_of, listed
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -44,6 +44,7 @@ class Translator(Ready):
 
     def translate(self, texts: Sequence[str], tick: Callable[[int], None] | None = None) -> list[list[Hypothesis]]:
         """For each text its hypotheses, best first; none for a blank one."""
+        texts = listed(texts)
         filled = [i for i, text in enumerate(texts) if text.strip()]
         sources = self.tokenizers.read([texts[i] for i in filled], self.tag)
         results: list[list[Hypothesis]] = [[] for _ in texts]
@@ -53,7 +54,7 @@ class Translator(Ready):
 
     def outputs(self, lines: Sequence[str], tick: Callable[[int], None] | None = None) -> list[list[Output]]:
         """For each line its outputs, best first; a long one is translated in parts, and never cut."""
-        parts = [self.parts(line) if line.strip() else [line] for line in lines]
+        parts = [self.parts(line) if line.strip() else [line] for line in listed(lines)]
         found = iter(self.translate([part for own in parts for part in own], tick))
         told = []
         for own in parts:
@@ -88,8 +89,8 @@ class Translator(Ready):
         """The log-probability of each target with its end mark, given its text, and how many tokens that were."""
         from regard.tasks.translation import log_probs
 
-        said = self.tokenizer.encode(targets)
-        found = log_probs(self.model, self.tokenizers.read(texts, self.tag), said)
+        said = self.tokenizer.encode(listed(targets))
+        found = log_probs(self.model, self.tokenizers.read(listed(texts), self.tag), said)
         return found, sum(len(ids) + 1 for ids in said)
 
     def parts(self, text: str) -> list[str]:
@@ -108,12 +109,13 @@ class Translator(Ready):
 
     def spelled(self, targets: Sequence[str]) -> list[list[int]]:
         """Targets as outputs: tokens and the end mark."""
-        return [[*ids, self.end] for ids in self.tokenizer.encode(targets)]
+        return [[*ids, self.end] for ids in self.tokenizer.encode(listed(targets))]
 
     def explain(self, texts: Sequence[str], outputs: Sequence[Sequence[int]] | None = None) -> list[Explanation]:
         """What the model looked at while it translated each text, or would have for outputs given."""
         from regard.engine.explain import explain
 
+        texts = listed(texts)
         if not all(text.strip() for text in texts):
             raise UserError("nothing to look at: the text is blank; give a sentence")
         sources = self.tokenizers.read(texts, self.tag)
