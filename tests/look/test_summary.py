@@ -10,6 +10,7 @@ import torch
 
 from regard import load
 from regard.attention.site import Site, Trace
+from regard.engine.explain import explain
 from regard.look import summary
 from regard.look.model import Model
 from regard.metrics.alignment import parse
@@ -69,7 +70,7 @@ def test_heads_are_ranked_by_what_is_lost_without_them(model: Model) -> None:
     whole = sum(float(each.log_probs.sum()) for each in told)
     words = sum(len(each.target) for each in told)
     source = Padded.of(model.tokenizers.read(TEXTS))
-    muted = summary.explain(model.model, source, outputs, Trace(muted=(first.site, first.head)))
+    muted = explain(model.model, source, outputs, Trace(muted=(first.site, first.head)))
     lost = (whole - sum(float(each.log_probs.sum()) for each in muted)) / words
     assert first.loss == pytest.approx(lost, abs=1e-5)
     rows = torch.cat([summary.entropy(each.maps[first.site][first.head]) for each in told])

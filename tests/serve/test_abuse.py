@@ -143,7 +143,7 @@ def test_who_sends_a_second_request_in_parts_is_answered(monkeypatch: pytest.Mon
         for _ in range(6):  # each within its time, together beyond it
             way.sendall(b"GET / HTTP/1.1\r\n")
             time.sleep(0.2)
-            way.sendall(b"Host: a\r\n\r\n")
+            way.sendall(b"Host: localhost\r\n\r\n")
             answer = b""
             while not answer.endswith(b"\r\n\r\n\0"):
                 answer += way.recv(1 << 16)
@@ -154,7 +154,7 @@ def test_who_takes_no_answer_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Patient, "taking", 0.3)
     size = 1 << 25  # more than the buffers between them
     with waiting(size) as port, socket.create_connection(("127.0.0.1", port), timeout=10) as way:
-        way.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        way.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
         time.sleep(1)
         taken = 0
         while data := way.recv(1 << 20):

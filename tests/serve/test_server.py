@@ -130,7 +130,8 @@ def test_sigterm_lets_what_was_asked_end(folders: list[Path]) -> None:
     with service(folders[0]) as found:
         (worker,), body = found.workers(), b'{"q": "a cat", "source": "en", "target": "de"}'
         os.kill(worker, signal.SIGSTOP)
-        head = f"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        head = f"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n".encode()
+        head += b"Content-Type: application/json\r\n\r\n"
         asked = [socket.create_connection(("127.0.0.1", found.port), timeout=15) for _ in range(4)]
         for each in asked:
             each.sendall(head + body)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -19,8 +20,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from regard.serve import describe, libre, openai, own
 from regard.serve.figures import Figures
 from regard.serve.house import House
-from regard.serve.keys import known
-from regard.serve.wire import BUSY, RefusedError
+from regard.serve.keys import is_own_host, is_own_page, known
+from regard.serve.wire import BUSY, GONE, RefusedError
 
 Handler = Callable[[House, Request], Awaitable[Response]]
 HEADERS = [
@@ -119,10 +120,11 @@ def refused(path: str, error: RefusedError) -> JSONResponse:
 
 
 class Guard:
-    """Before anything is read: is there room, is there a key? And headers for every answer."""
+    """Before anything is done: who asks, has all of it arrived, is there room? And headers for every answer."""
 
     def __init__(self, app: ASGIApp, house: House, figures: Figures) -> None:
         self.app, self.house, self.figures, self.inside = app, house, figures, 0
+        self.sending: dict[asyncio.Timeout, tuple[bool, str]] = {}  # the oldest first; with a key or not, and of whom
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -134,20 +136,82 @@ class Guard:
                 message["headers"] = [*message["headers"], *HEADERS]
             await send(message)
 
-        path = scope["path"]
-        late = path in ("/translate", "/detect")  # whose clients may have it in the body
-        if self.house.keys and not late and not known(self.house.keys, Request(scope)):
-            response: Response = refused(path, RefusedError(401, "a key is needed, as Authorization: Bearer KEY"))
-            response.headers["WWW-Authenticate"] = 'Basic realm="Regard"'
+        path, body = scope["path"], list[Message]()
+        asks = scope["method"] == "POST" and path in ROUTES and ROUTES[path].asks is not None
+        try:
+            keyed = self._checked(Request(scope))
+            if asks:
+                body = [{"type": "http.request", "body": await self._body(scope, receive, keyed), "more_body": False}]
+                if self.inside >= self.house.limits.requests or self.house.full:
+                    raise RefusedError(503, BUSY)
+        except RefusedError as error:
+            response = refused(path, error)
+            if error.status == 401:
+                response.headers["WWW-Authenticate"] = 'Basic realm="Regard"'
+            if error.status in (400, 408):
+                response.headers["Connection"] = "close"  # where this request ends is not known
+            if path in ROUTES:
+                self.figures.count(path, error.status, 0.0)
             await response(scope, receive, with_headers)
             return
-        asks = path in ROUTES and ROUTES[path].asks is not None
-        if asks and (self.inside >= self.house.limits.requests or self.house.full):
-            self.figures.count(path, 503, 0.0)
-            await refused(path, RefusedError(503, BUSY))(scope, receive, with_headers)
-            return
+
+        async def replayed() -> Message:
+            return body.pop() if body else await receive()
+
         self.inside += 1
         try:
-            await self.app(scope, receive, with_headers)
+            await self.app(scope, replayed, with_headers)
         finally:
             self.inside -= 1
+
+    def _checked(self, request: Request) -> bool:
+        """Raise if it can be refused by its head; else whether a key was shown. Where clients may have it in the body,
+        it is checked there."""
+        keys, kind = self.house.keys, request.headers.get("authorization", "").partition(" ")[0].lower()
+        if {"content-length", "transfer-encoding"} <= set(request.headers):
+            raise RefusedError(400, "the body has two lengths; send Content-Length or Transfer-Encoding, not both")
+        if not keys and not is_own_host(request, self.house.hosts):
+            hosts = "use its address, or name it in REGARD_HOSTS, or use keys"
+            raise RefusedError(403, f"the service is not known by the name in the Host header; {hosts}")
+        if (not keys or kind == "basic") and request.method == "POST" and not is_own_page(request):
+            raise RefusedError(403, "pages of other sites may not ask here")
+        late = (
+            request.url.path in ("/translate", "/detect") and kind != "bearer" and "api_key" not in request.query_params
+        )
+        if keys and not (shown := known(keys, request)) and not late:
+            raise RefusedError(401, "a key is needed, as Authorization: Bearer KEY")
+        return not keys or shown
+
+    async def _body(self, scope: Scope, receive: Receive, keyed: bool) -> bytes:
+        """When all of it has arrived. Whoever is slow gives way to those who come after: first of the same client, and
+        if there are too many in all, those without a key."""
+        limits, data, who = self.house.limits, bytearray(), (keyed, str((scope.get("client") or [""])[0]))
+        size = Request(scope).headers.get("content-length", "0")
+        too_large = RefusedError(413, f"a request has at most {limits.body:,} bytes")
+        if not size.isdigit() or int(size[:12]) > limits.body:
+            raise too_large
+        try:
+            async with asyncio.timeout(limits.header) as patience:
+                own = [each for each, other in self.sending.items() if other == who]
+                if len(own) >= limits.sending:
+                    self._give_up(own[0])
+                elif len(self.sending) >= limits.requests:
+                    self._give_up(min(self.sending, key=lambda each: self.sending[each][0]))
+                self.sending[patience] = who
+                try:
+                    while (message := await receive())["type"] == "http.request":
+                        data += message["body"]
+                        if len(data) > limits.body:
+                            raise too_large
+                        if not message["more_body"]:
+                            return bytes(data)
+                    raise RefusedError(499, GONE)
+                finally:
+                    self.sending.pop(patience, None)
+        except TimeoutError as error:
+            raise RefusedError(408, "the request did not arrive in time") from error
+
+    def _give_up(self, oldest: asyncio.Timeout) -> None:
+        del self.sending[oldest]
+        if not oldest.expired():
+            oldest.reschedule(0)

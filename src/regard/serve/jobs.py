@@ -50,22 +50,34 @@ def translate(model: Translator, job: Job, tick: Tick, part: Part) -> list[Any]:
     """For each line its outputs, best first; none for a blank one."""
     how = {"beam": job["beam"], "num_best": job["best"], "sample": False, "max_tokens": None}
     model.search, model.tag = search_for(model.loaded.search, **how), job["tag"]
-    return [[_told(model, output) for output in outputs] for outputs in model.outputs(job["texts"], tick)]
+    found = model.outputs(job["texts"], tick)
+    return [[_told(model, output, job["parts"]) for output in outputs] for outputs in found]
 
 
-def _told(model: Translator, output: Output) -> dict[str, Any]:
+def _told(model: Translator, output: Output, parts: bool) -> dict[str, Any]:
     pieces = [piece for tokens in output.tokens for piece in model.tokenizers.target.pieces(tokens)]
-    return {"text": output.text, "score": output.score, "log_prob": output.log_prob, "tokens": pieces}
+    told = {"text": output.text, "score": output.score, "log_prob": output.log_prob, "tokens": pieces}
+    return told | ({"parts": output.parts, "ids": output.tokens} if parts else {})
 
 
 def align(model: Translator, job: Job, tick: Tick, part: Part) -> list[str]:
-    """Links between the words of each text and those of its output, as 0-0 1-2."""
+    """Links between the words of each text and those of its output, as 0-0 1-2; in the parts that were translated."""
     from regard.metrics.alignment import pharaoh
-    from regard.tasks.align import Aligned, Reading
+    from regard.tasks.align import Reading, line_links
 
     model.tag = job["tag"]
-    aligned, reading = Aligned(model, job["texts"], model.spelled(job["said"])), Reading.of(model.loaded.folder)
-    return [pharaoh(aligned.links(i, reading)) for i in range(len(job["texts"]))]
+    outputs = [Output("", 0.0, 0.0, parts, ids, cut=False) for parts, ids in job["said"]]
+    sources = sum(len(ids) for each in outputs for ids in model.tokenizers.read(each.parts, model.tag))
+    targets = sum(len(ids) for each in outputs for ids in each.tokens)
+    most = job["multiplications"] // sum(p.numel() for p in model.model.parameters())
+    if sources + targets > most:
+        counts = f"{sources:,} tokens of the texts and {targets:,} of the outputs"
+        raise UserError(f"alignment: {counts} are more than the {most:,} aligned at once by this model; send less")
+    found = []
+    for links in line_links(model, outputs, Reading.of(model.loaded.folder)):
+        tick()
+        found.append(pharaoh(links))
+    return found
 
 
 def detect(model: Translator, job: Job, tick: Tick, part: Part) -> list[float]:
@@ -107,18 +119,18 @@ def _say(model: Teller, prompt: str, job: Job, tick: Tick, part: Part, index: in
 def likely(model: Teller, job: Job, tick: Tick, part: Part) -> dict[str, Any]:
     """How probable each token of an output was after its prompt, and what else was; of a text that was stopped, up to
     there."""
-    from regard.engine.explain import explain_text
+    from regard.engine.explain import likelihood
 
     (prompt,), said = model.prompts(job["texts"]), job["said"]
     spelled = [model.spell(said[:i]) for i in range(len(said) + 1)]
     kept = sum(len(text) < job["size"] for text in spelled[:-1])
     if not kept:
         return {"tokens": [], "token_logprobs": [], "top_logprobs": [], "text_offset": []}
-    told = explain_text(model.model, [*prompt, *said[:kept]])
-    steps = [[(model.spell([word]), math.log(p)) for word, p in step[: job["count"]]] for step in told.likely[-kept:]]
+    log_probs, others = likelihood(model.model, [*prompt, *said[:kept]], kept)
+    steps = [[(model.spell([word]), math.log(p)) for word, p in step[: job["count"]]] for step in others]
     return {
         "tokens": [spelled[i + 1][len(spelled[i]) :] for i in range(kept)],
-        "token_logprobs": told.log_probs[-kept:].tolist(),
+        "token_logprobs": log_probs.tolist(),
         "top_logprobs": [dict(step) for step in steps],
         "text_offset": [len(text) for text in spelled[:kept]],
     }
@@ -129,7 +141,7 @@ def look(model: Any, job: Job, tick: Tick, part: Part) -> dict[str, Any]:
     (text,) = job["texts"]
     if job["tag"] is not None:
         model.tag = job["tag"]
-    found: dict[str, Any] = model.attend(text, job["target"]).page(job["weights"])
+    found: dict[str, Any] = model.attend(text, job["target"], shown=job["weights"]).page(job["weights"])
     return found
 
 

@@ -149,7 +149,7 @@ async def _stream(
     try:
         task = house.tell(model, prompts, how, parts.put_nowait)
     except BusyError as error:
-        raise RefusedError(503, BUSY) from error
+        raise RefusedError(503, str(error) or BUSY) from error
 
     def event(choices: list[dict[str, Any]], **more: Any) -> str:
         return f"data: {json.dumps({**head, 'choices': choices, **more}, ensure_ascii=False)}\n\n"

@@ -21,6 +21,7 @@ from regard.serve.app import app
 from regard.serve.config import Limits
 from regard.serve.desk import Desk
 from regard.serve.house import House, Place
+from regard.serve.keys import own_names
 from regard.serve.languages import Languages
 
 HEADER = 1 << 16  # bytes of a request's head
@@ -100,7 +101,7 @@ def serve_models(
         print(f"regard: whoever reaches {host} may ask, as there are no keys; --key-file asks for one", file=sys.stderr)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn takes it while it serves, ends, and passes it on
     try:
-        asyncio.run(run(House(places, limits, keys), listening))
+        asyncio.run(run(House(places, limits, keys, own_names(host)), listening))
     except KeyboardInterrupt:
         sys.exit(130)
 
