@@ -86,14 +86,14 @@ def batches(model: Explainable, sources: Rows, outputs: Rows) -> Iterator[slice]
     """Pairs in order, as many in each pass as take a quarter of what it may hold, and at least one."""
     start = 0
     while start < len(sources):
-        some = slice(start, min(start + TOGETHER, len(sources)))
-        while some.stop > start + 1:
-            longest = [max(map(len, rows[some])) for rows in (sources, outputs)]
-            if (some.stop - start) * _numbers(model, *longest)[0] <= MOST // 4:
+        stop = min(start + TOGETHER, len(sources))
+        while stop > start + 1:
+            source, target = (max(map(len, rows[start:stop])) for rows in (sources, outputs))
+            if (stop - start) * _numbers(model, source, target)[0] <= MOST // 4:
                 break
-            some = slice(start, (start + some.stop) // 2)
-        yield some
-        start = some.stop
+            stop = (start + stop) // 2
+        yield slice(start, stop)
+        start = stop
 
 
 def _numbers(model: Explainable, source: int, target: int) -> tuple[int, int]:

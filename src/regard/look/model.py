@@ -76,15 +76,9 @@ def look(model: Ready, told: Explanation, *, searched: bool = False) -> Look:
     taken = Side([*target.pieces([told.first]), *said.pieces[:-1]], [-1, *said.groups[:-1]])
     size, steps = sum(p.numel() for p in model.model.parameters()), len(told.target)
     beam = replace(model.search, num_best=model.search.size) if isinstance(model.search, Beam) and searched else None
-    if beam and steps * beam.size * size > TREE:
-        beam = None
+    beam = beam if beam and steps * beam.size * size <= TREE else None
     moves = 0 < steps <= MOVES and steps * (len(told.source) + steps) * size <= GRADIENT
-    return Look(
-        told,
-        read,
-        said,
-        taken,
-        target.pieces,
-        lambda: climb(model.model, Padded.of([told.source]), beam) if beam else None,
-        lambda: saliency(model.model, told) if moves else None,
+    shown = Look(
+        told, read, said, taken, target.pieces, saliency=lambda: saliency(model.model, told) if moves else None
     )
+    return replace(shown, tree=lambda: climb(model.model, Padded.of([told.source]), beam)) if beam else shown

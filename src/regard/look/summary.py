@@ -12,7 +12,10 @@ from torch import Tensor
 from regard.errors import UserError
 from regard.metrics.alignment import Gold
 from regard.tasks.align import Aligned
+from regard.tasks.ready import Rows
 from regard.tasks.translator import Translator
+
+Tick = Callable[[int], None]
 
 
 @dataclass(frozen=True)
@@ -54,11 +57,7 @@ def coverage_error(weights: Tensor) -> float:
 
 
 def heads(
-    model: Translator,
-    texts: Sequence[str],
-    outputs: Sequence[Sequence[int]],
-    tick: Callable[[int], None],
-    gold: Sequence[Gold] | None = None,
+    model: Translator, texts: Sequence[str], outputs: Rows, tick: Tick, gold: Sequence[Gold] | None = None
 ) -> list[Head]:
     """All heads of a model, most needed first; `tick` is told how many are done."""
     errors = {} if gold is None else Aligned(model, texts, outputs).errors(gold)
@@ -87,9 +86,7 @@ def places(model: Translator) -> list[tuple[str, int]]:
     return [(site, head) for site, weights in told.maps.items() for head in range(len(weights))]
 
 
-def worst(
-    model: Translator, texts: Sequence[str], outputs: Sequence[Sequence[int]], tick: Callable[[int], None]
-) -> list[Covered]:
+def worst(model: Translator, texts: Sequence[str], outputs: Rows, tick: Tick) -> list[Covered]:
     """Sentences by how badly the last cross-attention covers their words, worst first."""
     found = []
     for text, told in zip(texts, model.explained(texts, outputs), strict=True):

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -137,18 +137,17 @@ class Guard:
             await send(message)
 
         path, body = scope["path"], list[Message]()
-        asks = scope["method"] == "POST" and path in ROUTES and ROUTES[path].asks is not None
         try:
-            keyed = self._checked(Request(scope))
-            if asks:
-                body = [{"type": "http.request", "body": await self._body(scope, receive, keyed), "more_body": False}]
+            keyed = self._checked(request := Request(scope, receive))
+            if scope["method"] == "POST" and path in ROUTES and ROUTES[path].asks is not None:
+                body = [{"type": "http.request", "body": await self._body(request, keyed), "more_body": False}]
                 if self.inside >= self.house.limits.requests or self.house.full:
                     raise RefusedError(503, BUSY)
         except RefusedError as error:
             response = refused(path, error)
             if error.status == 401:
                 response.headers["WWW-Authenticate"] = 'Basic realm="Regard"'
-            if error.status in (400, 408):
+            elif error.status in (400, 408):
                 response.headers["Connection"] = "close"  # where this request ends is not known
             if path in ROUTES:
                 self.figures.count(path, error.status, 0.0)
@@ -165,53 +164,46 @@ class Guard:
             self.inside -= 1
 
     def _checked(self, request: Request) -> bool:
-        """Raise if it can be refused by its head; else whether a key was shown. Where clients may have it in the body,
-        it is checked there."""
+        """Raise if it can be refused by its head; else whether it needs no other key. LibreTranslate's clients may have
+        theirs in the body."""
         keys, kind = self.house.keys, request.headers.get("authorization", "").partition(" ")[0].lower()
         if {"content-length", "transfer-encoding"} <= set(request.headers):
             raise RefusedError(400, "the body has two lengths; send Content-Length or Transfer-Encoding, not both")
         if not keys and not is_own_host(request, self.house.hosts):
-            hosts = "use its address, or name it in REGARD_HOSTS, or use keys"
-            raise RefusedError(403, f"the service is not known by the name in the Host header; {hosts}")
+            raise RefusedError(403, "this is not a name of the service; use its address, REGARD_HOSTS=NAME, or keys")
         if (not keys or kind == "basic") and request.method == "POST" and not is_own_page(request):
             raise RefusedError(403, "pages of other sites may not ask here")
-        late = (
-            request.url.path in ("/translate", "/detect") and kind != "bearer" and "api_key" not in request.query_params
-        )
-        if keys and not (shown := known(keys, request)) and not late:
+        shown = not keys or known(keys, request)
+        late = request.scope["path"] in ("/translate", "/detect") and kind != "bearer"
+        if not shown and (not late or "api_key" in request.query_params):
             raise RefusedError(401, "a key is needed, as Authorization: Bearer KEY")
-        return not keys or shown
+        return shown
 
-    async def _body(self, scope: Scope, receive: Receive, keyed: bool) -> bytes:
-        """When all of it has arrived. Whoever is slow gives way to those who come after: first of the same client, and
-        if there are too many in all, those without a key."""
-        limits, data, who = self.house.limits, bytearray(), (keyed, str((scope.get("client") or [""])[0]))
-        size = Request(scope).headers.get("content-length", "0")
-        too_large = RefusedError(413, f"a request has at most {limits.body:,} bytes")
-        if not size.isdigit() or int(size[:12]) > limits.body:
-            raise too_large
+    async def _body(self, request: Request, keyed: bool) -> bytes:
+        """When all of it has arrived. Whoever is slow gives way to those who come after: first to the same client's,
+        and where there are too many in all, those without a key first."""
+        limits, size = self.house.limits, request.headers.get("content-length", "0")
+        who, sending, data = (keyed, request.client.host if request.client else ""), self.sending, bytearray()
         try:
             async with asyncio.timeout(limits.header) as patience:
-                own = [each for each, other in self.sending.items() if other == who]
-                if len(own) >= limits.sending:
-                    self._give_up(own[0])
-                elif len(self.sending) >= limits.requests:
-                    self._give_up(min(self.sending, key=lambda each: self.sending[each][0]))
-                self.sending[patience] = who
-                try:
-                    while (message := await receive())["type"] == "http.request":
-                        data += message["body"]
+                own = [each for each, other in sending.items() if other == who]
+                if len(own) >= limits.sending or len(sending) >= limits.requests:
+                    oldest = own[0] if len(own) >= limits.sending else min(sending, key=lambda each: sending[each][0])
+                    del sending[oldest]
+                    if not oldest.expired():
+                        oldest.reschedule(0)
+                sending[patience] = who
+                if size.isdigit() and int(size[:12]) <= limits.body:
+                    async for chunk in request.stream():
+                        data += chunk
                         if len(data) > limits.body:
-                            raise too_large
-                        if not message["more_body"]:
-                            return bytes(data)
-                    raise RefusedError(499, GONE)
-                finally:
-                    self.sending.pop(patience, None)
+                            break
+                    else:
+                        return bytes(data)
+                raise RefusedError(413, f"a request has at most {limits.body:,} bytes")
         except TimeoutError as error:
             raise RefusedError(408, "the request did not arrive in time") from error
-
-    def _give_up(self, oldest: asyncio.Timeout) -> None:
-        del self.sending[oldest]
-        if not oldest.expired():
-            oldest.reschedule(0)
+        except ClientDisconnect as error:
+            raise RefusedError(499, GONE) from error
+        finally:
+            sending.pop(patience, None)

@@ -136,13 +136,13 @@ class Desk:
         await self._kill()
 
     def hand_in(self, how: dict[str, Any], texts: list[str], size: int = 0, heard: Heard | None = None) -> Task:
-        """A task that waits for its turn; parts of its answer are told to `heard`. With a size it is refused if it
-        would take long, unless it is small: else a pace that was slow once would never be measured again."""
+        """A task that waits for its turn; parts of its answer are told to `heard`. One of a size that would take long
+        is refused, unless it is small, or jobs were quick of late: theirs is not the time of work."""
         if self.full:
             raise BusyError
-        if size > SURE and (seconds := self.pace.time(size)) > self.limits.long:
-            most = f"at most {self.limits.long:.0f} are spent on a request"
-            raise BusyError(f"this takes about {seconds:.0f} seconds at the pace of late; {most}; send less at once")
+        if size > SURE and self.pace.seconds > self.limits.wait and self.pace.time(size) > self.limits.long:
+            most = f"at most {self.limits.long:.0f} are spent on a request; send less at once"
+            raise BusyError(f"this takes about {self.pace.time(size):.0f} seconds at the pace of late; {most}")
         size = size or sum(LINE + len(text) for text in texts) or 1
         task = Task(how, texts, size, asyncio.get_running_loop().create_future(), heard)
         self.waiting.append(task)

@@ -16,6 +16,7 @@ from regard.serve.keys import own_names
 from regard.serve.languages import Languages, directions
 
 LETTERS = 4  # bytes of a token, about
+LISTS = ("tokens", "parts", "ids")  # of an output
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class House:
     places: list[Place]
     limits: Limits
     keys: tuple[str, ...] = ()
-    hosts: frozenset[str] = field(default_factory=lambda: own_names(""))
+    hosts: frozenset[str] = field(default_factory=own_names)
     began: int = field(default_factory=lambda: int(time.time()))
     directions: list[Direction] = field(default_factory=list)
     warming: list[asyncio.Task[None]] = field(default_factory=list)
@@ -66,20 +67,18 @@ class House:
         await asyncio.gather(*(desk.close() for place in self.places for desk in (place.desk, place.looker)))
 
     async def translate(
-        self, direction: Direction, texts: list[str], *, best: int = 1, beam: int | None = None, parts: bool = False
+        self, direction: Direction, texts: list[str], *, best: int = 1, beam: int | None = None
     ) -> list[Any]:
-        """For each text its outputs, best first; lines are translated each by itself. With `parts`, `align` can use
-        them."""
+        """For each text its outputs, best first; lines are translated each by itself."""
         lines = [text.split("\n") for text in texts]
-        how = {"do": "translate", "tag": direction.tag, "best": best, "beam": beam, "parts": parts}
+        how = {"do": "translate", "tag": direction.tag, "best": best, "beam": beam}
         desk, flat = self.places[direction.model].desk, [line for own in lines for line in own]
         work = max(best, beam or desk.model.get("beam", 1)) * sum(LINE + len(line.encode()) for line in flat)
         found = iter(await desk.result(desk.hand_in(how, flat, work)))
-        return [_joined([next(found) for _ in own], parts) for own in lines]
+        return [_joined([next(found) for _ in own]) for own in lines]
 
     async def fit(self, model: int, texts: list[str]) -> list[float]:
-        desk = self.places[model].desk
-        found: list[float] = await desk.result(desk.hand_in({"do": "detect"}, texts, 1))
+        found: list[float] = await self.places[model].desk.ask({"do": "detect"}, texts)
         return found
 
     def tell(self, model: int, prompts: list[str], how: dict[str, Any], heard: Heard | None = None) -> Task:
@@ -119,19 +118,15 @@ async def _quietly(desk: Desk) -> None:
         await desk.open()
 
 
-def _joined(lines: list[list[dict[str, Any]]], parts: bool) -> list[dict[str, Any]]:
+def _joined(lines: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     """Outputs of a text from those of its lines, the nth of each; a blank text has one, and it is blank."""
     filled = [outputs for outputs in lines if outputs]
-    made, lists = [], ["tokens", *(["parts", "ids"] if parts else [])]
+    made = []
     for rank in range(max(map(len, filled), default=1)):
         ranked = [outputs[min(rank, len(outputs) - 1)] if outputs else None for outputs in lines]
         said = [each for each in ranked if each is not None]
-        made.append(
-            {
-                "text": "\n".join(each["text"] if each else "" for each in ranked),
-                "score": sum(each["score"] for each in said) / max(1, len(said)),
-                "log_prob": sum(each["log_prob"] for each in said),
-                **{name: [part for each in said for part in each[name]] for name in lists},
-            }
-        )
+        lists: dict[str, Any] = {name: [part for each in said for part in each[name]] for name in LISTS}
+        score, log_prob = (sum(each[name] for each in said) for name in ("score", "log_prob"))
+        text = "\n".join(each["text"] if each else "" for each in ranked)
+        made.append({"text": text, "score": score / max(1, len(said)), "log_prob": log_prob, **lists})
     return made

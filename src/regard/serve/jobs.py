@@ -27,15 +27,10 @@ def described(model: Any) -> dict[str, Any]:
         model.prompts(["a"])
     else:
         raise UserError(f"{model.loaded.folder}: is for {model.loaded.task}, which is not served; use `regard run`")
-    own = model.loaded.search
-    return {
-        "task": model.loaded.task,
-        "engine": model.engine.about,
-        "beam": own.size if isinstance(own, Beam) else 1,
-        "max_length": model.max_length,
-        "lanes": model.engine.threads if isinstance(model.engine, NativeEngine) else 1,
-        "tags": list(model.tokenizers.source.tags),
-    }
+    own, engine = model.loaded.search, model.engine
+    lanes = engine.threads if isinstance(engine, NativeEngine) else 1
+    about = {"task": model.loaded.task, "engine": engine.about, "max_length": model.max_length, "lanes": lanes}
+    return {**about, "beam": own.size if isinstance(own, Beam) else 1, "tags": list(model.tokenizers.source.tags)}
 
 
 def alone_of(model: Any) -> Any:
@@ -50,14 +45,13 @@ def translate(model: Translator, job: Job, tick: Tick, part: Part) -> list[Any]:
     """For each line its outputs, best first; none for a blank one."""
     how = {"beam": job["beam"], "num_best": job["best"], "sample": False, "max_tokens": None}
     model.search, model.tag = search_for(model.loaded.search, **how), job["tag"]
-    found = model.outputs(job["texts"], tick)
-    return [[_told(model, output, job["parts"]) for output in outputs] for outputs in found]
+    return [[_told(model, output) for output in outputs] for outputs in model.outputs(job["texts"], tick)]
 
 
-def _told(model: Translator, output: Output, parts: bool) -> dict[str, Any]:
+def _told(model: Translator, output: Output) -> dict[str, Any]:
     pieces = [piece for tokens in output.tokens for piece in model.tokenizers.target.pieces(tokens)]
-    told = {"text": output.text, "score": output.score, "log_prob": output.log_prob, "tokens": pieces}
-    return told | ({"parts": output.parts, "ids": output.tokens} if parts else {})
+    lists = {"tokens": pieces, "parts": output.parts, "ids": output.tokens}
+    return {"text": output.text, "score": output.score, "log_prob": output.log_prob, **lists}
 
 
 def align(model: Translator, job: Job, tick: Tick, part: Part) -> list[str]:
@@ -128,12 +122,9 @@ def likely(model: Teller, job: Job, tick: Tick, part: Part) -> dict[str, Any]:
         return {"tokens": [], "token_logprobs": [], "top_logprobs": [], "text_offset": []}
     log_probs, others = likelihood(model.model, [*prompt, *said[:kept]], kept)
     steps = [[(model.spell([word]), math.log(p)) for word, p in step[: job["count"]]] for step in others]
-    return {
-        "tokens": [spelled[i + 1][len(spelled[i]) :] for i in range(kept)],
-        "token_logprobs": log_probs.tolist(),
-        "top_logprobs": [dict(step) for step in steps],
-        "text_offset": [len(text) for text in spelled[:kept]],
-    }
+    texts = [spelled[i + 1][len(spelled[i]) :] for i in range(kept)]
+    chances = {"token_logprobs": log_probs.tolist(), "top_logprobs": [dict(step) for step in steps]}
+    return {"tokens": texts, **chances, "text_offset": [len(text) for text in spelled[:kept]]}
 
 
 def look(model: Any, job: Job, tick: Tick, part: Part) -> dict[str, Any]:
@@ -145,11 +136,4 @@ def look(model: Any, job: Job, tick: Tick, part: Part) -> dict[str, Any]:
     return found
 
 
-JOBS: dict[str, Callable[..., Any]] = {
-    "translate": translate,
-    "tell": tell,
-    "detect": detect,
-    "likely": likely,
-    "look": look,
-    "align": align,
-}
+JOBS: dict[str, Callable[..., Any]] = {act.__name__: act for act in (translate, tell, detect, likely, look, align)}

@@ -26,11 +26,11 @@ def known(keys: tuple[str, ...], request: Request, body: str = "") -> bool:
     return any(found)
 
 
-def own_names(host: str) -> frozenset[str]:
-    """By which this machine is called: where it listens, what it calls itself, and REGARD_HOSTS, with commas."""
+def own_names(host: str = "") -> frozenset[str]:
+    """Where it listens, what this machine calls itself, and REGARD_HOSTS, with commas."""
     machine = socket.gethostname()
     names = [host, "localhost", machine, f"{machine}.local", *os.environ.get("REGARD_HOSTS", "").split(",")]
-    return frozenset(filter(None, (name.strip().lower().rstrip(".") for name in names)))
+    return frozenset(name.strip().lower().rstrip(".") for name in names if name.strip())
 
 
 def is_own_host(request: Request, names: frozenset[str]) -> bool:
@@ -38,17 +38,13 @@ def is_own_host(request: Request, names: frozenset[str]) -> bool:
     to this machine after it was loaded, so that the browser lets the page read what is answered."""
     with suppress(ValueError):
         name = (urlsplit(f"//{request.headers.get('host', '127.0.0.1')}").hostname or "").rstrip(".")
-        if name in names or name.endswith(".localhost"):
-            return True
-        return bool(ip_address(name.partition("%")[0]))
+        return name in names or name.endswith(".localhost") or bool(ip_address(name))
     return False
 
 
 def is_own_page(request: Request) -> bool:
     """Whether it is sent by no page, as far as browsers tell, or by one from here."""
-    if (site := request.headers.get("sec-fetch-site")) is not None:
-        return site in ("same-origin", "none")
-    with suppress(ValueError):
-        origin = request.headers.get("origin")
-        return origin is None or urlsplit(origin).netloc.lower() == request.headers.get("host", "").lower()
-    return False
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    if site is not None or origin is None:
+        return site in (None, "same-origin", "none")
+    return origin.lower().partition("://")[2] == request.headers.get("host", "").lower()

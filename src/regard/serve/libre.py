@@ -79,18 +79,11 @@ async def languages(house: House, request: Request) -> JSONResponse:
 async def settings(house: House, request: Request) -> JSONResponse:
     first = house.directions[0] if house.directions else Direction(0, "source", "target")
     both = {"source": first.source, "target": first.target}
-    return JSONResponse(
-        {
-            "charLimit": house.limits.characters,
-            "frontendTimeout": 200,
-            "apiKeys": bool(house.keys),
-            "keyRequired": bool(house.keys),
-            "suggestions": False,
-            "filesTranslation": False,
-            "supportedFilesFormat": [],
-            "language": {side: {"code": code, "name": name_of(code)} for side, code in both.items()},
-        }
-    )
+    languages = {side: {"code": code, "name": name_of(code)} for side, code in both.items()}
+    bounds = {"charLimit": house.limits.characters, "frontendTimeout": 200}
+    keys = {"apiKeys": bool(house.keys), "keyRequired": bool(house.keys)}
+    lacks = {"suggestions": False, "filesTranslation": False, "supportedFilesFormat": list[str]()}
+    return JSONResponse({**bounds, **keys, **lacks, "language": languages})
 
 
 async def health(house: House, request: Request) -> JSONResponse:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, Field, WithJsonSchema
 from starlette.requests import Request
@@ -41,16 +41,15 @@ async def translate(house: House, request: Request) -> JSONResponse:
     if given.best > house.limits.best:
         raise RefusedError(400, f"best: at most {house.limits.best} outputs are given", param="best")
     direction = chosen(house, given)
-    how: dict[str, Any] = {"best": given.best, "beam": given.beam, "parts": given.alignment}
-    found = await while_there(request, house.translate(direction, texts, **how))
+    found = await while_there(request, house.translate(direction, texts, best=given.best, beam=given.beam))
     answers = [{"text": text, "outputs": outputs} for text, outputs in zip(texts, found, strict=True)]
     if given.alignment:
         one = [output for text, outputs in zip(texts, found, strict=True) for output in outputs if _is_line(text)]
         links = await while_there(request, house.align(direction, one)) if one else []
         for output, link in zip(one, links, strict=True):
             output["alignment"] = link
-        for output in (each for outputs in found for each in outputs):
-            del output["parts"], output["ids"]
+    for output in (each for outputs in found for each in outputs):
+        del output["parts"], output["ids"]
     told = {"model": house.places[direction.model].name, "source": direction.source, "target": direction.target}
     return JSONResponse({**told, "translations": answers})
 

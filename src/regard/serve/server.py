@@ -144,16 +144,8 @@ async def _run(house: House, listening: socket.socket) -> None:
         own = [f"{each.source} to {each.target}" for each in house.directions if each.model == number]
         print(f"{place.name}: {', '.join(own) or 'texts'} ({place.desk.model['engine']})", file=sys.stderr)
     print(f"http://{f'[{host}]' if ':' in host else host}:{port}", file=sys.stderr, flush=True)
-    config = uvicorn.Config(
-        app(house),
-        http=Patient,
-        ws="none",
-        access_log=False,
-        proxy_headers=False,
-        log_level="error",  # what is no HTTP is no news
-        server_header=False,
-        h11_max_incomplete_event_size=HEADER,
-        timeout_keep_alive=30,
-        timeout_graceful_shutdown=int(house.limits.drain),
-    )
+    how: dict[str, Any] = {"ws": "none", "proxy_headers": False, "h11_max_incomplete_event_size": HEADER}
+    how |= {"timeout_keep_alive": 30, "timeout_graceful_shutdown": int(house.limits.drain)}
+    how |= {"access_log": False, "log_level": "error", "server_header": False}  # what is no HTTP is no news
+    config = uvicorn.Config(app(house), http=Patient, **how)
     await uvicorn.Server(config).serve(sockets=[listening])

@@ -48,11 +48,10 @@ async def asked(request: Request, kind: type[M], limits: Limits, *, form: bool =
     content = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     read = _form if form and content == FORM else _json
     if data and content != "application/json" and read is _json:
-        kinds = f"application/json or {FORM}" if form else "application/json"
-        raise RefusedError(415, f"the body is {content or 'of no type'}; send it as Content-Type: {kinds}")
-    if (
-        sum(map(data.count, (b",", b"[", b"{"))) > limits.all_characters + limits.lines
-    ):  # more than there can be in texts
+        forms = f", or as {FORM}" if form else ""
+        raise RefusedError(415, f"the body is {content or 'of no type'}; send JSON as application/json{forms}")
+    parts = sum(map(data.count, (b",", b"[", b"{")))
+    if parts > limits.all_characters + limits.lines:  # more than there can be in texts
         raise RefusedError(400, "the body has too many parts")
     try:
         given = await asyncio.to_thread(read, given, data) if len(data) > LARGE else read(given, data)

@@ -14,6 +14,7 @@ from regard.engine.explain import Explanation
 from regard.errors import UserError
 from regard.files import write
 from regard.metrics.alignment import Gold, Links, Weights, error_rates, links
+from regard.tasks.ready import Rows
 from regard.tasks.translator import Output, Translator
 
 FILE = "alignment.json"
@@ -52,11 +53,7 @@ class Aligned:
     """What a model looks at for given outputs, by words: for each text and place weights (H, T, S)."""
 
     def __init__(
-        self,
-        model: Translator,
-        texts: Sequence[str],
-        outputs: Sequence[Sequence[int]],
-        tick: Callable[[int], None] | None = None,
+        self, model: Translator, texts: Sequence[str], outputs: Rows, tick: Callable[[int], None] | None = None
     ) -> None:
         self.maps = list[dict[Place, Weights]]()
         for told in model.explained(texts, outputs):
