@@ -136,7 +136,7 @@ def commands(translator: Path, teller: Path) -> dict[str, tuple[list[object], st
     lines = "".join(f"{text}\n" for text in texts(16, 200))
     return {
         "run: two lines of 5,000": (["run", translator], long),
-        "run --nbest 8 --beam 16": (["run", translator, "--nbest", 8, "--beam", 16], long),
+        "run --nbest 8 --beam 16": (["run", translator, "--nbest", 8, "--beam", 16, "--json"], long),
         "run --alignment": (["run", translator, "--alignment"], long),
         "run: language model": (["run", teller], "the dog\n"),
         "attend": (["attend", translator, texts(1, 400)[0]], ""),

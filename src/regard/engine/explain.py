@@ -36,8 +36,6 @@ class Explainable(Protocol):
         """Logits (B, T, V) of the word after each of target (B, T), from a source if it has one, the target, a site."""
         ...
 
-    def named_modules(self) -> Iterator[tuple[str, Any]]: ...
-
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
@@ -70,7 +68,7 @@ class Explanation:
         return (spread / spread.sum(0)).T @ weights @ gather
 
 
-def check_size(model: Explainable, source: int, target: int, rows: int = 1, shown: int | None = None) -> None:
+def check_size(model: Any, source: int, target: int, rows: int = 1, shown: int | None = None) -> None:
     """Refuse a traced pass over so many tokens on each side before it is run: one that would hold more than MOST
     numbers, or whose last map has more than the `shown` that somebody will look at."""
     held, last = _numbers(model, source, target)
@@ -82,7 +80,7 @@ def check_size(model: Explainable, source: int, target: int, rows: int = 1, show
         raise UserError(f"{sides} have a map of {last:,} weights; at most {shown:,} are shown; take shorter texts")
 
 
-def batches(model: Explainable, sources: Rows, outputs: Rows) -> Iterator[slice]:
+def batches(model: Any, sources: Rows, outputs: Rows) -> Iterator[slice]:
     """Pairs in order, as many in each pass as take a quarter of what it may hold, and at least one."""
     start = 0
     while start < len(sources):
@@ -96,7 +94,7 @@ def batches(model: Explainable, sources: Rows, outputs: Rows) -> Iterator[slice]
         start = stop
 
 
-def _numbers(model: Explainable, source: int, target: int) -> tuple[int, int]:
+def _numbers(model: Any, source: int, target: int) -> tuple[int, int]:
     """What a traced pass over a pair holds: every head's weights, what the reference kernel needs beside those of the
     site at work, and the logits; and how many of them are the last site's weights."""
     held = beside = last = 0

@@ -164,8 +164,7 @@ class Guard:
             self.inside -= 1
 
     def _checked(self, request: Request) -> bool:
-        """Raise if it can be refused by its head; else whether it needs no other key. LibreTranslate's clients may have
-        theirs in the body."""
+        """Raise if its head is enough to refuse it; else whether no key is needed (LibreTranslate's is in the body)."""
         keys, kind = self.house.keys, request.headers.get("authorization", "").partition(" ")[0].lower()
         if {"content-length", "transfer-encoding"} <= set(request.headers):
             raise RefusedError(400, "the body has two lengths; send Content-Length or Transfer-Encoding, not both")

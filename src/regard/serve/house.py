@@ -15,9 +15,6 @@ from regard.serve.desk import LINE, Desk, Heard, Task
 from regard.serve.keys import own_names
 from regard.serve.languages import Languages, directions
 
-LETTERS = 4  # bytes of a token, about
-LISTS = ("tokens", "parts", "ids")  # of an output
-
 
 @dataclass(frozen=True)
 class Direction:
@@ -83,7 +80,7 @@ class House:
 
     def tell(self, model: int, prompts: list[str], how: dict[str, Any], heard: Heard | None = None) -> Task:
         """Is handed in; its result is the desk's."""
-        work = how["best"] * sum(how["tokens"] + len(prompt.encode()) // LETTERS for prompt in prompts)
+        work = how["best"] * sum(how["tokens"] + len(prompt.encode()) // 4 for prompt in prompts)
         return self.places[model].desk.hand_in({"do": "tell", **how}, prompts, work, heard)
 
     async def align(self, direction: Direction, outputs: list[dict[str, Any]]) -> list[str]:
@@ -125,7 +122,8 @@ def _joined(lines: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     for rank in range(max(map(len, filled), default=1)):
         ranked = [outputs[min(rank, len(outputs) - 1)] if outputs else None for outputs in lines]
         said = [each for each in ranked if each is not None]
-        lists: dict[str, Any] = {name: [part for each in said for part in each[name]] for name in LISTS}
+        names = ("tokens", "parts", "ids")
+        lists: dict[str, Any] = {name: [part for each in said for part in each[name]] for name in names}
         score, log_prob = (sum(each[name] for each in said) for name in ("score", "log_prob"))
         text = "\n".join(each["text"] if each else "" for each in ranked)
         made.append({"text": text, "score": score / max(1, len(said)), "log_prob": log_prob, **lists})

@@ -39,10 +39,8 @@ class RefusedError(Exception):
 
 
 async def asked(request: Request, kind: type[M], limits: Limits, *, form: bool = False) -> M:
-    """The body, as JSON or where it may be one as a form, checked; what stands behind the question mark counts too.
-
-    JSON has to be called so: browsers send other types for any page, and ask first whether they may send this one.
-    """
+    """The body, as JSON (called so: browsers send other types for any page) or where it may be one as a form, checked;
+    what stands behind the question mark counts too."""
     data = await request.body()
     given: dict[str, Any] = dict(request.query_params)
     content = request.headers.get("content-type", "").partition(";")[0].strip().lower()
