@@ -50,7 +50,7 @@ else:
         self.model = worker.read(self.given)
         self.send({"ready": {"task": "translation", "tags": [], "engine": "none"}})
         self.start(1)
-    told = lambda text: [{"text": text, "score": 0.0, "log_prob": 0.0, "tokens": text.split()}]
+    told = lambda text: [{"text": text, "score": 0.0, "log_prob": 0.0, "tokens": text.split(), "parts": [], "ids": []}]
     worker.JOBS["translate"] = lambda model, job, tick, part: [told(text) for text in job["texts"]]
     worker.Worker.run, worker.alone_of = run, lambda model: model
     worker.main()

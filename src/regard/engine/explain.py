@@ -119,9 +119,8 @@ def likelihood(model: Explainable, tokens: Sequence[int], last: int) -> tuple[Te
 def explain_text(model: Explainable, tokens: Sequence[int], shown: int | None = None) -> Explanation:
     """Of a model without a source: what each step looked at that said the tokens after the first."""
     check_size(model, 0, len(tokens) - 1, shown=shown)
-    trace = Trace()
+    trace, said = Trace(), list(tokens[1:])
     logits = model(torch.tensor([tokens[:-1]]), Site(trace=trace))
-    said = list(tokens[1:])
     maps = {path: weights[0] for path, weights in trace.maps().items()}
     return Explanation([], said, *_told(logits[0], said), maps, tokens[0])
 

@@ -69,11 +69,10 @@ def heads(
             rows.setdefault(site, []).append((entropy(weights), weights.amax(-1)))
     spread = {site: [torch.cat(parts, 1).mean(1) for parts in zip(*some, strict=True)] for site, some in rows.items()}
     for done, (site, head) in enumerate(places(model), 1):
-        muted = model.explained(texts, outputs, (site, head))
-        loss = (whole - sum(float(each.log_probs.double().sum()) for each in muted)) / words
+        left = sum(float(each.log_probs.double().sum()) for each in model.explained(texts, outputs, (site, head)))
         error = float(errors[site][head]) if site in errors else None
         bits, largest = (float(mean[head]) for mean in spread[site])
-        found.append(Head(site, head, bits, largest, loss, error))
+        found.append(Head(site, head, bits, largest, (whole - left) / words, error))
         tick(done)
     return sorted(found, key=lambda each: -each.loss)
 

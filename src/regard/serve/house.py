@@ -122,9 +122,8 @@ def _joined(lines: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     for rank in range(max(map(len, filled), default=1)):
         ranked = [outputs[min(rank, len(outputs) - 1)] if outputs else None for outputs in lines]
         said = [each for each in ranked if each is not None]
-        names = ("tokens", "parts", "ids")
-        lists: dict[str, Any] = {name: [part for each in said for part in each[name]] for name in names}
-        score, log_prob = (sum(each[name] for each in said) for name in ("score", "log_prob"))
-        text = "\n".join(each["text"] if each else "" for each in ranked)
-        made.append({"text": text, "score": score / max(1, len(said)), "log_prob": log_prob, **lists})
+        one: dict[str, Any] = {"text": "\n".join(each["text"] if each else "" for each in ranked)}
+        one |= {"score": sum(each["score"] for each in said) / max(1, len(said))}
+        one |= {"log_prob": sum(each["log_prob"] for each in said)}
+        made.append(one | {name: [part for each in said for part in each[name]] for name in ("tokens", "parts", "ids")})
     return made
