@@ -1,6 +1,6 @@
 """The largest requests that the service takes, and the commands beside them: peak memory and seconds of each.
 
-    python -m bench.largest [demo|base ...]
+    python -m bench.largest [demo|base ...] [--engine auto] [--only TEXT]      (TEXT: a part of a name below)
 
 Models of random weights, in the demo's shape and in that of the paper's base model with 8,000 words; what they say
 never ends by itself, so every output is as long as it may be. Seconds by the clock, and of the processor; MB beyond the
@@ -9,6 +9,7 @@ idle service (or of the whole command). A request past its bound is there too: i
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import os
@@ -48,7 +49,7 @@ def make_models(folder: Path, shape: str) -> tuple[Path, Path]:
         "demo": GptConfig(vocabulary=words.vocabulary, num_layers=4, **DEMO),
         "base": GptConfig(vocabulary=words.vocabulary, num_layers=6, width=512, hidden=2048, num_heads=8),
     }
-    beam = {"demo": Beam(size=2, max_length=60), "base": Beam()}[shape]
+    beam = {"demo": Beam(size=2, max_length=60), "base": Beam(max_length=60)}[shape]
     for name, config in (("translator", translators[shape]), ("teller", tellers[shape])):
         (folder / name).mkdir()
         save_tokenizers(folder / name, Tokenizers(words, words))
@@ -160,8 +161,10 @@ def _forget(service: Service) -> None:
         Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 
-async def ask_all(translator: Path, teller: Path, only: str) -> None:
-    async with serving(*REGARD, "serve", f"en-de={translator}", str(teller), "--port", "0") as service:
+async def ask_all(translator: Path, teller: Path, engine: str, only: str) -> None:
+    async with serving(
+        *REGARD, "serve", f"en-de={translator}", str(teller), "--port", "0", "--engine", engine
+    ) as service:
         warm = Client(service.port)
         for name in ("translator", "teller"):
             await warm.ask(json.dumps({"text": "a", "model": name}).encode(), "/api/attention")
@@ -181,7 +184,7 @@ async def ask_all(translator: Path, teller: Path, only: str) -> None:
                 await asyncio.sleep(0.5)
 
 
-def run_all(translator: Path, teller: Path, only: str) -> None:
+def run_all(translator: Path, teller: Path, engine: str, only: str) -> None:
     with tempfile.TemporaryDirectory() as place:
         for name, (command, given) in commands(translator, teller).items():
             if only not in name:
@@ -189,6 +192,7 @@ def run_all(translator: Path, teller: Path, only: str) -> None:
             lines = Path(place) / "lines"
             lines.write_text(given, "utf-8")
             arguments = [str(lines) if each == "LINES" else str(each) for each in command]
+            arguments += ["--engine", engine] if command[0] == "run" else []
             began = time.perf_counter()
             with lines.open("rb") as file:
                 quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -199,16 +203,18 @@ def run_all(translator: Path, teller: Path, only: str) -> None:
             print(f"{name:40} exit {os.waitstatus_to_exitcode(status)} {figures}", flush=True)
 
 
-def main(shapes: list[str], only: str = "") -> None:
+def main(shapes: list[str], engine: str, only: str) -> None:
     for shape in shapes:
         with tempfile.TemporaryDirectory() as place:
             models = make_models(Path(place), shape)
             print(f"-- {shape}", flush=True)
-            asyncio.run(ask_all(*models, only))
-            run_all(*models, only)
+            asyncio.run(ask_all(*models, engine, only))
+            run_all(*models, engine, only)
 
 
 if __name__ == "__main__":
-    names = sys.argv[1:]
-    only = next((name[1:] for name in names if name.startswith("=")), "")  # one that starts with = chooses by name
-    main([name for name in names if not name.startswith("=")] or ["demo", "base"], only)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("shapes", nargs="*", default=["demo", "base"])
+    parser.add_argument("--engine", default="auto")
+    parser.add_argument("--only", default="")
+    main(**vars(parser.parse_args()))

@@ -80,7 +80,7 @@ class House:
 
     def tell(self, model: int, prompts: list[str], how: dict[str, Any], heard: Heard | None = None) -> Task:
         """Is handed in; its result is the desk's."""
-        work = how["best"] * sum(how["tokens"] + len(prompt.encode()) // 4 for prompt in prompts)
+        work = how["best"] * sum(4 * how["tokens"] + len(prompt.encode()) for prompt in prompts)
         return self.places[model].desk.hand_in({"do": "tell", **how}, prompts, work, heard)
 
     async def align(self, direction: Direction, outputs: list[dict[str, Any]]) -> list[str]:
