@@ -45,7 +45,7 @@ def get(target: str, *more: bytes, method: str = "GET") -> bytes:
 
 
 def _head(first: str, *lines: bytes) -> bytes:
-    return b"\r\n".join([f"{first} HTTP/1.1".encode(), b"Host: a", b"Connection: close", *lines, b"", b""])
+    return b"\r\n".join([f"{first} HTTP/1.1".encode(), b"Host: localhost", b"Connection: close", *lines, b"", b""])
 
 
 def chunked(path: str, body: bytes) -> bytes:
@@ -136,7 +136,7 @@ def _framing(offer: Offer) -> list[Case]:
         Case("a length of 4 gigabytes", post("/translate", asked, size=1 << 32), (413,)),
         Case("a length in words", _head("POST /translate", b"Content-Length: many"), (400,)),
         Case("two lengths", two, (400,)),
-        Case("a length and chunks", both, (400, 408), slow=True),
+        Case("a length and chunks", both, (400,)),
         Case("no body", post("/translate", b""), (400,)),
         Case("no body and no length", _head("POST /translate"), (400,)),
         Case("a body to GET", get("/health", b"Content-Length: 5") + b"12345", (200,)),
@@ -152,7 +152,7 @@ def _heads(_: Offer) -> list[Case]:
         Case("HTTP/0.9", b"GET /\r\n\r\n", (400,)),
         Case("HTTP/1.0", b"GET /health HTTP/1.0\r\n\r\n", (200,)),
         Case("HTTP/2", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9), (400, 404)),
-        Case("HTTP/9.9", b"GET /health HTTP/9.9\r\nHost: a\r\n\r\n", (200, 400)),
+        Case("HTTP/9.9", b"GET /health HTTP/9.9\r\nHost: localhost\r\n\r\n", (200, 400)),
         Case("TLS", HELLO, (400, None)),
         Case("binary", bytes(range(256)) * 4, (400, None)),
         Case("empty lines", b"\r\n" * 1000, (400, None)),
@@ -169,7 +169,7 @@ def _heads(_: Offer) -> list[Case]:
         Case("a header in bytes", get("/health", b"X: \xff\xfe"), (200, 400)),
         Case("no host", b"GET /health HTTP/1.1\r\n\r\n", (400,)),
         Case("two hosts", get("/health", b"Host: b"), (400,)),
-        Case("odd hosts", b"GET /nothing HTTP/1.1\r\nHost: [::\xff%@\r\nConnection: close\r\n\r\n", (404, 400)),
+        Case("odd hosts", b"GET /nothing HTTP/1.1\r\nHost: [::\xff%@\r\nConnection: close\r\n\r\n", (400, 403)),
         Case("a wish for a web socket", get("/", b"Upgrade: websocket", b"Sec-WebSocket-Key: a"), (200,)),
         Case("a wish for HTTP/2", get("/", b"Connection: Upgrade", b"Upgrade: h2c"), (200,)),
         Case("cookies", get("/health", b"Cookie: " + b"a=b; " * 5_000), (200,)),
@@ -228,11 +228,11 @@ def _bodies(offer: Offer) -> list[Case]:
         Case("a bomb", post("/translate", gzip.compress(bytes(1 << 24)), b"Content-Encoding: gzip"), (400, 415)),
         Case("a form as JSON", post("/translate", b"q=a&source=en&target=de"), (400,)),
         Case("JSON as a form", post("/translate", b'{"q": "a"}', kind=FORM), (400,)),
-        Case("a form of files", post("/translate", b"--x--", kind=b"multipart/form-data; boundary=x"), (400,)),
+        Case("a form of files", post("/translate", b"--x--", kind=b"multipart/form-data; boundary=x"), (415,)),
         Case("a number", post("/translate", b"1"), (400,)),
         Case("null", post("/translate", b"null"), (400,)),
         Case("cut off", post("/translate", b'{"q": "a", "sou'), (400,)),
-        Case("an odd kind of content", post("/translate", {"q": "a", **offer.pair}, kind=b"\xff/\0"[:2]), (200, 400)),
+        Case("an odd kind of content", post("/translate", {"q": "a", **offer.pair}, kind=b"\xff/\0"[:2]), (400, 415)),
     ]  # fmt: skip
 
 
@@ -311,8 +311,8 @@ def _targets(_: Offer) -> list[Case]:
         Case("a slash more", post("/translate/", {}), (307, 404)),
         Case("a slash more, behind a percent sign", get("/health%2f"), (307, 404)),
         Case("a fragment", get("/health#a"), (404, 200, 400)),
-        Case("a target in bytes", b"GET /\xff\xfe HTTP/1.1\r\nHost: a\r\n\r\n", (400, 404)),
-        Case("a target with spaces", b"GET /a b HTTP/1.1\r\nHost: a\r\n\r\n", (400,)),
+        Case("a target in bytes", b"GET /\xff\xfe HTTP/1.1\r\nHost: localhost\r\n\r\n", (400, 404)),
+        Case("a target with spaces", b"GET /a b HTTP/1.1\r\nHost: localhost\r\n\r\n", (400,)),
     ]
 
 

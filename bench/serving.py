@@ -50,7 +50,7 @@ else:
         self.model = worker.read(self.given)
         self.send({"ready": {"task": "translation", "tags": [], "engine": "none"}})
         self.start(1)
-    told = lambda text: [{"text": text, "score": 0.0, "log_prob": 0.0, "tokens": text.split()}]
+    told = lambda text: [{"text": text, "score": 0.0, "log_prob": 0.0, "tokens": text.split(), "parts": [], "ids": []}]
     worker.JOBS["translate"] = lambda model, job, tick, part: [told(text) for text in job["texts"]]
     worker.Worker.run, worker.alone_of = run, lambda model: model
     worker.main()
@@ -111,7 +111,7 @@ def model_service(model: str) -> Any:
 
 
 def request(body: bytes, path: str = "/translate", method: str = "POST") -> bytes:
-    head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 

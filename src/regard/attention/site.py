@@ -38,7 +38,7 @@ class Trace:
 
     def maps(self) -> dict[str, Tensor]:
         """Weights (B, H, T, S) by site; the steps of a recurrent decoder are joined along T."""
-        return {path: torch.cat(steps, dim=2) for path, steps in self.records.items()}
+        return {path: torch.cat(steps, dim=2) if len(steps) > 1 else steps[0] for path, steps in self.records.items()}
 
 
 @dataclass(frozen=True)

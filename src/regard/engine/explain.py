@@ -6,18 +6,24 @@ reference kernel, gives every layer's and head's weights, whatever search found 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
+from regard.attention.multihead import MultiheadAttention
 from regard.attention.site import Site, Trace
 from regard.errors import UserError
+from regard.nn.embed import OutputHead
 from regard.shapes import Padded
 
 LIKELY = 5  # words that are told of each step
+MOST = 3 << 26  # numbers that a pass may hold at once, of 4 bytes each: 0.8 GB
+TOGETHER = 64  # pairs of a pass, at most
+ROWS = 256  # steps whose probabilities are computed at once
+Rows = Sequence[Sequence[int]]
 
 
 class Explainable(Protocol):
@@ -62,24 +68,72 @@ class Explanation:
         return (spread / spread.sum(0)).T @ weights @ gather
 
 
+def check_size(model: Any, source: int, target: int, rows: int = 1, shown: int | None = None) -> None:
+    """Refuse a traced pass over so many tokens on each side before it is run: one that would hold more than MOST
+    numbers, or whose last map has more than the `shown` that somebody will look at."""
+    held, last = _numbers(model, source, target)
+    counts = {"source": source, "output": target}
+    sides = " and ".join(f"{count:,} tokens of the {side}" for side, count in counts.items() if count)
+    if rows * held > MOST:
+        raise UserError(f"{sides} need {rows * held:,} numbers to be looked at, more than {MOST:,}; take shorter texts")
+    if shown is not None and last > shown:
+        raise UserError(f"{sides} have a map of {last:,} weights; at most {shown:,} are shown; take shorter texts")
+
+
+def batches(model: Any, sources: Rows, outputs: Rows) -> Iterator[slice]:
+    """Pairs in order, as many in each pass as take a quarter of what it may hold, and at least one."""
+    start = 0
+    while start < len(sources):
+        stop = min(start + TOGETHER, len(sources))
+        while stop > start + 1:
+            source, target = (max(map(len, rows[start:stop])) for rows in (sources, outputs))
+            if (stop - start) * _numbers(model, source, target)[0] <= MOST // 4:
+                break
+            stop = (start + stop) // 2
+        yield slice(start, stop)
+        start = stop
+
+
+def _numbers(model: Any, source: int, target: int) -> tuple[int, int]:
+    """What a traced pass over a pair holds: every head's weights, what the reference kernel needs beside those of the
+    site at work, and the logits; and how many of them are the last site's weights."""
+    held = beside = last = 0
+    for name, part in model.named_modules():
+        if isinstance(part, MultiheadAttention):
+            rows = source if "encoder" in name.split(".") else target
+            last = part.config.num_heads * rows * (rows if name.endswith("self_attention") else source)
+            width = 1 if part.score.scale(1) is not None else part.config.head_width  # a vector for each pair
+            held, beside = held + last, max(beside, (1 + 2 * width) * last)  # scores, and scores with a mask
+        elif isinstance(part, OutputHead) and name == "head":
+            held += (target + ROWS) * len(part.table)
+    return held + beside, last
+
+
 @torch.no_grad()
-def explain_text(model: Explainable, tokens: Sequence[int], trace: Trace | None = None) -> Explanation:
+def likelihood(model: Explainable, tokens: Sequence[int], last: int) -> tuple[Tensor, list[list[tuple[int, float]]]]:
+    """Of the last tokens of a text: log-probabilities, and at each step the likeliest words; nothing is traced."""
+    return _told(model(torch.tensor([tokens[:-1]]))[0, -last:], tokens[-last:])
+
+
+@torch.no_grad()
+def explain_text(model: Explainable, tokens: Sequence[int], shown: int | None = None) -> Explanation:
     """Of a model without a source: what each step looked at that said the tokens after the first."""
-    trace = trace or Trace()
+    check_size(model, 0, len(tokens) - 1, shown=shown)
+    trace, said = Trace(), list(tokens[1:])
     logits = model(torch.tensor([tokens[:-1]]), Site(trace=trace))
-    said = list(tokens[1:])
     maps = {path: weights[0] for path, weights in trace.maps().items()}
     return Explanation([], said, *_told(logits[0], said), maps, tokens[0])
 
 
 @torch.no_grad()
 def explain(
-    model: Explainable, source: Padded, outputs: Sequence[Sequence[int]], trace: Trace | None = None
+    model: Explainable, source: Padded, outputs: Rows, trace: Trace | None = None, shown: int | None = None
 ) -> list[Explanation]:
     """For each sentence of a batch and its output (tokens as a search gives them, or any others)."""
     if len(outputs) != len(source):
         raise UserError(f"{len(outputs)} outputs for {len(source)} sources; give one for each")
     target, trace = Padded.of(outputs), trace or Trace()
+    check_size(model, source.tokens.shape[1], target.tokens.shape[1], len(source), shown)
     logits = model(source, _shifted(model.start, target.tokens), Site(trace=trace))
     maps = trace.maps()
     told = []
@@ -113,11 +167,14 @@ def _shifted(first: int, target: Tensor) -> Tensor:
 
 def _told(logits: Tensor, said: Sequence[int]) -> tuple[Tensor, list[list[tuple[int, float]]]]:
     """Log-probabilities of what was said, and at each step the likeliest words with their probabilities."""
-    log_probs = logits.log_softmax(-1)
-    top = log_probs.topk(min(LIKELY, log_probs.shape[-1]))
-    pairs = zip(top.indices.tolist(), top.values.exp().tolist(), strict=True)
-    likely = [list(zip(words, values, strict=True)) for words, values in pairs]
-    return log_probs.gather(1, torch.tensor(said)[:, None])[:, 0], likely
+    found, likely = list[Tensor](), list[list[tuple[int, float]]]()
+    for some, words in zip(logits.split(ROWS), torch.tensor(said).split(ROWS), strict=True):
+        log_probs = some.log_softmax(-1)
+        top = log_probs.topk(min(LIKELY, log_probs.shape[-1]))
+        pairs = zip(top.indices.tolist(), top.values.exp().tolist(), strict=True)
+        likely += [list(zip(*both, strict=True)) for both in pairs]
+        found.append(log_probs.gather(1, words[:, None])[:, 0])
+    return torch.cat(found), likely
 
 
 def _trim(path: str, weights: Tensor, source: int, target: int) -> Tensor:

@@ -148,14 +148,8 @@ class Look:
 
 def _packed(path: str, weights: Tensor, rows: str, columns: str) -> dict[str, Any]:
     numbers = weights.detach().float().contiguous().numpy().astype("<f4").tobytes()
-    heads = weights.shape[0]
-    return {
-        "name": path,
-        "rows": rows,
-        "columns": columns,
-        "heads": heads,
-        "weights": base64.b64encode(numbers).decode(),
-    }
+    shape = {"rows": rows, "columns": columns, "heads": len(weights)}
+    return {"name": path, **shape, "weights": base64.b64encode(numbers).decode()}
 
 
 def _head(weights: Tensor, head: int | None, path: str) -> Tensor:

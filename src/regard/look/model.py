@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 MOVES = 128  # words said for which gradients are taken, a pass each
+GRADIENT, TREE = 1 << 36, 1 << 34  # multiplications for gradients, and for a search once more: about 2 seconds each
 
 
 class Model(Translator):
@@ -30,10 +31,13 @@ class Model(Translator):
         said = [self.text(hypotheses[0]) if hypotheses else "" for hypotheses in found]
         return said[0] if isinstance(texts, str) else said
 
-    def attend(self, text: str, target: str | None = None) -> Look:
-        if len(self.parts(text)) > 1:
-            raise UserError(f"the text is longer than the {self.max_length} tokens that can be looked at; take a part")
-        (told,) = self.explain([text], None if target is None else self.spelled([target]))
+    def attend(self, text: str, target: str | None = None, *, shown: int | None = None) -> Look:
+        """With `shown`, a map of more weights is refused before anything is computed."""
+        (source,) = self.tokenizers.read([text], self.tag)
+        if len(source) > self.max_length:
+            most = f"longer than the {self.max_length} tokens that can be looked at; take a part"
+            raise UserError(f"the text has {len(source):,} tokens, {most}")
+        (told,) = self.explain([text], None if target is None else self.spelled([target]), shown=shown)
         return look(self, told, searched=target is None)
 
 
@@ -45,8 +49,8 @@ class TextModel(Teller):
         said = [self.text(hypotheses[0], stop) for hypotheses in found]
         return said[0] if isinstance(texts, str) else said
 
-    def attend(self, text: str, target: str | None = None) -> Look:
-        return look(self, self.explain(text, target))
+    def attend(self, text: str, target: str | None = None, *, shown: int | None = None) -> Look:
+        return look(self, self.explain(text, target, shown=shown))
 
 
 def ready(loaded: Loaded, **options: Any) -> Any:
@@ -63,20 +67,18 @@ def ready(loaded: Loaded, **options: Any) -> Any:
 
 
 def look(model: Ready, told: Explanation, *, searched: bool = False) -> Look:
-    """With the beam that found it, where it was searched for by one."""
+    """With the beam that found it, where it was searched for by one, and with gradients, where they take not long."""
     from regard.engine.explain import saliency
     from regard.look.tree import climb
 
     source, target = model.tokenizers.source, model.tokenizers.target
     read, said = Side.of(source, told.source), Side.of(target, told.target)
     taken = Side([*target.pieces([told.first]), *said.pieces[:-1]], [-1, *said.groups[:-1]])
+    size, steps = sum(p.numel() for p in model.model.parameters()), len(told.target)
     beam = replace(model.search, num_best=model.search.size) if isinstance(model.search, Beam) and searched else None
-    return Look(
-        told,
-        read,
-        said,
-        taken,
-        target.pieces,
-        lambda: climb(model.model, Padded.of([told.source]), beam) if beam else None,
-        lambda: saliency(model.model, told) if 0 < len(told.target) <= MOVES else None,
+    beam = beam if beam and steps * beam.size * size <= TREE else None
+    moves = 0 < steps <= MOVES and steps * (len(told.source) + steps) * size <= GRADIENT
+    shown = Look(
+        told, read, said, taken, target.pieces, saliency=lambda: saliency(model.model, told) if moves else None
     )
+    return replace(shown, tree=lambda: climb(model.model, Padded.of([told.source]), beam)) if beam else shown

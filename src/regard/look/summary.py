@@ -9,15 +9,13 @@ from math import log
 import torch
 from torch import Tensor
 
-from regard.attention.site import Trace
-from regard.engine.explain import Explanation, explain
 from regard.errors import UserError
 from regard.metrics.alignment import Gold
-from regard.shapes import Padded
 from regard.tasks.align import Aligned
+from regard.tasks.ready import Rows
 from regard.tasks.translator import Translator
 
-BATCH = 32  # sentences that are looked at together
+Tick = Callable[[int], None]
 
 
 @dataclass(frozen=True)
@@ -59,25 +57,22 @@ def coverage_error(weights: Tensor) -> float:
 
 
 def heads(
-    model: Translator,
-    texts: Sequence[str],
-    outputs: Sequence[Sequence[int]],
-    tick: Callable[[int], None],
-    gold: Sequence[Gold] | None = None,
+    model: Translator, texts: Sequence[str], outputs: Rows, tick: Tick, gold: Sequence[Gold] | None = None
 ) -> list[Head]:
     """All heads of a model, most needed first; `tick` is told how many are done."""
     errors = {} if gold is None else Aligned(model, texts, outputs).errors(gold)
-    batches = [_batch(model, texts, outputs, at) for at in range(0, len(texts), BATCH)]
-    told = [each for source, said in batches for each in explain(model.model, source, said)]
-    words = sum(len(each.target) for each in told)
-    whole, found = _log_prob(told), list[Head]()
+    rows = dict[str, list[tuple[Tensor, Tensor]]]()  # of each site; the weights of a file are more than can be held
+    whole, words, found = 0.0, sum(map(len, outputs)), list[Head]()
+    for each in model.explained(texts, outputs):
+        whole += float(each.log_probs.double().sum())
+        for site, weights in each.maps.items():
+            rows.setdefault(site, []).append((entropy(weights), weights.amax(-1)))
+    spread = {site: [torch.cat(parts, 1).mean(1) for parts in zip(*some, strict=True)] for site, some in rows.items()}
     for done, (site, head) in enumerate(places(model), 1):
-        muted = [e for source, said in batches for e in explain(model.model, source, said, Trace(muted=(site, head)))]
-        rows = torch.cat([entropy(each.maps[site][head]) for each in told])
-        tops = torch.cat([each.maps[site][head].amax(-1) for each in told])
-        loss = (whole - _log_prob(muted)) / words
+        left = sum(float(each.log_probs.double().sum()) for each in model.explained(texts, outputs, (site, head)))
         error = float(errors[site][head]) if site in errors else None
-        found.append(Head(site, head, float(rows.mean()), float(tops.mean()), loss, error))
+        bits, largest = (float(mean[head]) for mean in spread[site])
+        found.append(Head(site, head, bits, largest, (whole - left) / words, error))
         tick(done)
     return sorted(found, key=lambda each: -each.loss)
 
@@ -90,32 +85,17 @@ def places(model: Translator) -> list[tuple[str, int]]:
     return [(site, head) for site, weights in told.maps.items() for head in range(len(weights))]
 
 
-def worst(
-    model: Translator, texts: Sequence[str], outputs: Sequence[Sequence[int]], tick: Callable[[int], None]
-) -> list[Covered]:
+def worst(model: Translator, texts: Sequence[str], outputs: Rows, tick: Tick) -> list[Covered]:
     """Sentences by how badly the last cross-attention covers their words, worst first."""
     found = []
-    for at in range(0, len(texts), BATCH):
-        for text, told in zip(
-            texts[at : at + BATCH], explain(model.model, *_batch(model, texts, outputs, at)), strict=True
-        ):
-            sites = [site for site in told.maps if site.endswith("cross")]
-            if not sites:
-                raise UserError("this model does not look across from a target to a source; train one with attention")
-            columns = model.tokenizers.source.words(told.source)
-            weights = told.merged(sites[-1], model.tokenizers.target.words(told.target), columns).mean(0)[:, :-1]
-            names = model.tokenizers.source.decode(told.source).split() or [text]
-            least = names[min(int(weights.sum(0).argmin()), len(names) - 1)]
-            found.append(Covered(text, model.tokenizers.target.decode(told.target), coverage_error(weights), least))
+    for text, told in zip(texts, model.explained(texts, outputs), strict=True):
+        sites = [site for site in told.maps if site.endswith("cross")]
+        if not sites:
+            raise UserError("this model does not look across from a target to a source; train one with attention")
+        columns = model.tokenizers.source.words(told.source)
+        weights = told.merged(sites[-1], model.tokenizers.target.words(told.target), columns).mean(0)[:, :-1]
+        names = model.tokenizers.source.decode(told.source).split() or [text]
+        least = names[min(int(weights.sum(0).argmin()), len(names) - 1)]
+        found.append(Covered(text, model.tokenizers.target.decode(told.target), coverage_error(weights), least))
         tick(len(found))
     return sorted(found, key=lambda each: -each.error)
-
-
-def _batch(
-    model: Translator, texts: Sequence[str], outputs: Sequence[Sequence[int]], at: int
-) -> tuple[Padded, Sequence[Sequence[int]]]:
-    return Padded.of(model.tokenizers.read(texts[at : at + BATCH], model.tag)), outputs[at : at + BATCH]
-
-
-def _log_prob(told: Sequence[Explanation]) -> float:
-    return float(sum(each.log_probs.double().sum() for each in told))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -19,8 +20,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from regard.serve import describe, libre, openai, own
 from regard.serve.figures import Figures
 from regard.serve.house import House
-from regard.serve.keys import known
-from regard.serve.wire import BUSY, RefusedError
+from regard.serve.keys import is_own_host, is_own_page, known
+from regard.serve.wire import BUSY, GONE, RefusedError
 
 Handler = Callable[[House, Request], Awaitable[Response]]
 HEADERS = [
@@ -119,10 +120,11 @@ def refused(path: str, error: RefusedError) -> JSONResponse:
 
 
 class Guard:
-    """Before anything is read: is there room, is there a key? And headers for every answer."""
+    """Before anything is done: who asks, has all of it arrived, is there room? And headers for every answer."""
 
     def __init__(self, app: ASGIApp, house: House, figures: Figures) -> None:
         self.app, self.house, self.figures, self.inside = app, house, figures, 0
+        self.sending: dict[asyncio.Timeout, tuple[bool, str]] = {}  # the oldest first; with a key or not, and of whom
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -134,20 +136,73 @@ class Guard:
                 message["headers"] = [*message["headers"], *HEADERS]
             await send(message)
 
-        path = scope["path"]
-        late = path in ("/translate", "/detect")  # whose clients may have it in the body
-        if self.house.keys and not late and not known(self.house.keys, Request(scope)):
-            response: Response = refused(path, RefusedError(401, "a key is needed, as Authorization: Bearer KEY"))
-            response.headers["WWW-Authenticate"] = 'Basic realm="Regard"'
+        path, body = scope["path"], list[Message]()
+        try:
+            keyed = self._checked(request := Request(scope, receive))
+            if scope["method"] == "POST" and path in ROUTES and ROUTES[path].asks is not None:
+                body = [{"type": "http.request", "body": await self._body(request, keyed), "more_body": False}]
+                if self.inside >= self.house.limits.requests or self.house.full:
+                    raise RefusedError(503, BUSY)
+        except RefusedError as error:
+            response = refused(path, error)
+            if error.status == 401:
+                response.headers["WWW-Authenticate"] = 'Basic realm="Regard"'
+            elif error.status in (400, 408):
+                response.headers["Connection"] = "close"  # where this request ends is not known
+            if path in ROUTES:
+                self.figures.count(path, error.status, 0.0)
             await response(scope, receive, with_headers)
             return
-        asks = path in ROUTES and ROUTES[path].asks is not None
-        if asks and (self.inside >= self.house.limits.requests or self.house.full):
-            self.figures.count(path, 503, 0.0)
-            await refused(path, RefusedError(503, BUSY))(scope, receive, with_headers)
-            return
+
+        async def replayed() -> Message:
+            return body.pop() if body else await receive()
+
         self.inside += 1
         try:
-            await self.app(scope, receive, with_headers)
+            await self.app(scope, replayed, with_headers)
         finally:
             self.inside -= 1
+
+    def _checked(self, request: Request) -> bool:
+        """Raise if its head is enough to refuse it; else whether no key is needed (LibreTranslate's is in the body)."""
+        keys, kind = self.house.keys, request.headers.get("authorization", "").partition(" ")[0].lower()
+        if {"content-length", "transfer-encoding"} <= set(request.headers):
+            raise RefusedError(400, "the body has two lengths; send Content-Length or Transfer-Encoding, not both")
+        if not keys and not is_own_host(request, self.house.hosts):
+            raise RefusedError(403, "this is not a name of the service; use its address, REGARD_HOSTS=NAME, or keys")
+        if (not keys or kind == "basic") and request.method == "POST" and not is_own_page(request):
+            raise RefusedError(403, "pages of other sites may not ask here")
+        shown = not keys or known(keys, request)
+        late = request.scope["path"] in ("/translate", "/detect") and kind != "bearer"
+        if not shown and (not late or "api_key" in request.query_params):
+            raise RefusedError(401, "a key is needed, as Authorization: Bearer KEY")
+        return shown
+
+    async def _body(self, request: Request, keyed: bool) -> bytes:
+        """When all of it has arrived. Whoever is slow gives way to those who come after: first to the same client's,
+        and where there are too many in all, those without a key first."""
+        limits, size = self.house.limits, request.headers.get("content-length", "0")
+        who, sending, data = (keyed, request.client.host if request.client else ""), self.sending, bytearray()
+        try:
+            async with asyncio.timeout(limits.header) as patience:
+                own = [each for each, other in sending.items() if other == who]
+                if len(own) >= limits.sending or len(sending) >= limits.requests:
+                    oldest = own[0] if len(own) >= limits.sending else min(sending, key=lambda each: sending[each][0])
+                    del sending[oldest]
+                    if not oldest.expired():
+                        oldest.reschedule(0)
+                sending[patience] = who
+                if size.isdigit() and int(size[:12]) <= limits.body:
+                    async for chunk in request.stream():
+                        data += chunk
+                        if len(data) > limits.body:
+                            break
+                    else:
+                        return bytes(data)
+                raise RefusedError(413, f"a request has at most {limits.body:,} bytes")
+        except TimeoutError as error:
+            raise RefusedError(408, "the request did not arrive in time") from error
+        except ClientDisconnect as error:
+            raise RefusedError(499, GONE) from error
+        finally:
+            sending.pop(patience, None)

@@ -20,7 +20,9 @@ class Limits:
     lines: int = 1_000
     """Lines of a request, which are translated each by itself."""
     requests: int = 256
-    """Requests at once; more are told to come back."""
+    """Requests at once whose body has arrived; more are told to come back. As many may still be sending theirs."""
+    sending: int = 32
+    """Requests that a client may still be sending; with one more, its oldest is given up."""
     wait: float = 3.0
     """Seconds that a request would have to wait, as far as can be told; beyond them it is told to come back."""
     best: int = 8
@@ -35,8 +37,12 @@ class Limits:
     """Words beside the one said, of which a request may ask for probabilities."""
     weights: int = 1 << 20
     """Numbers of an answer about attention."""
+    multiplications: int = 1 << 38
+    """Parameters times tokens of all pairs that are aligned for a request."""
     together: int = 64
     """Lines that are decoded at once."""
+    long: float = 10.0
+    """Seconds that a request would be in work, as far as can be told; one that takes longer is refused."""
     seconds: float = 60.0
     """Of a request, in the queue and in work."""
     unsure: float = 2.0

@@ -141,9 +141,11 @@ def description(routes: dict[str, Any], house: House) -> dict[str, Any]:
 STATUSES = {
     400: "Not as it has to be",
     401: "A key is needed",
+    403: "Asked by another name, or from a page of another site",
     404: "There is no such model",
     408: "It did not arrive in time",
     413: "Too large",
+    415: "Neither JSON nor a form where there may be one",
     500: "The worker ended under it, twice",
     503: "Too much to do; Retry-After says when to come back",
 }

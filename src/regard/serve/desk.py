@@ -19,13 +19,14 @@ TRIES = 2  # of a task whose worker ended under it
 MERGED = ("translate",)  # jobs of which several requests can make one
 LINE = 30  # characters that take as long as that there is a line at all
 FEW = 16  # lines that one thread does as fast as several
+SURE = 6_000  # of the same, that are always taken: few lines are slower than many, and tell too long a time for them
 FORGET = 0.9  # of what is known of the pace, how much counts after the next job
 WORKER = (sys.executable, "-m", "regard.serve.worker")
 Heard = Callable[[dict[str, Any]], None]
 
 
 class BusyError(Exception):
-    """There is too much to do already; it may be asked again soon."""
+    """There is too much to do already, or it is too much for the pace of late; it may be asked again soon."""
 
 
 class FailedError(Exception):
@@ -135,9 +136,13 @@ class Desk:
         await self._kill()
 
     def hand_in(self, how: dict[str, Any], texts: list[str], size: int = 0, heard: Heard | None = None) -> Task:
-        """A task that waits for its turn; parts of its answer are told to `heard`."""
+        """A task that waits for its turn; parts of its answer are told to `heard`. One of a size that would take long
+        is refused, unless it is small, or jobs were quick of late: theirs is not the time of work."""
         if self.full:
             raise BusyError
+        if size > SURE and self.pace.seconds > self.limits.wait and self.pace.time(size) > self.limits.long:
+            most = f"at most {self.limits.long:.0f} are spent on a request; send less at once"
+            raise BusyError(f"this takes about {self.pace.time(size):.0f} seconds at the pace of late; {most}")
         size = size or sum(LINE + len(text) for text in texts) or 1
         task = Task(how, texts, size, asyncio.get_running_loop().create_future(), heard)
         self.waiting.append(task)
@@ -201,7 +206,7 @@ class Desk:
             self._send({**job.tasks[0].how, "texts": texts, "number": job.number, "alone": alone})
             found = await job.done
             self._give(job, found)
-            if "answer" in found:
+            if "answer" in found and job.tasks[0].how["do"] != "detect":  # which takes no time
                 self.pace.add(job.size, (time.monotonic() - job.began) / len(self.doing))
             del self.doing[job.number]
 

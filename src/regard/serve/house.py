@@ -11,7 +11,8 @@ from typing import Any
 
 from regard.errors import UserError
 from regard.serve.config import Limits
-from regard.serve.desk import Desk, Heard, Task
+from regard.serve.desk import LINE, Desk, Heard, Task
+from regard.serve.keys import own_names
 from regard.serve.languages import Languages, directions
 
 
@@ -39,6 +40,7 @@ class House:
     places: list[Place]
     limits: Limits
     keys: tuple[str, ...] = ()
+    hosts: frozenset[str] = field(default_factory=own_names)
     began: int = field(default_factory=lambda: int(time.time()))
     directions: list[Direction] = field(default_factory=list)
     warming: list[asyncio.Task[None]] = field(default_factory=list)
@@ -67,8 +69,9 @@ class House:
         """For each text its outputs, best first; lines are translated each by itself."""
         lines = [text.split("\n") for text in texts]
         how = {"do": "translate", "tag": direction.tag, "best": best, "beam": beam}
-        desk = self.places[direction.model].desk
-        found = iter(await desk.ask(how, [line for own in lines for line in own]))
+        desk, flat = self.places[direction.model].desk, [line for own in lines for line in own]
+        work = max(best, beam or desk.model.get("beam", 1)) * sum(LINE + len(line.encode()) for line in flat)
+        found = iter(await desk.result(desk.hand_in(how, flat, work)))
         return [_joined([next(found) for _ in own]) for own in lines]
 
     async def fit(self, model: int, texts: list[str]) -> list[float]:
@@ -77,13 +80,14 @@ class House:
 
     def tell(self, model: int, prompts: list[str], how: dict[str, Any], heard: Heard | None = None) -> Task:
         """Is handed in; its result is the desk's."""
-        work = len(prompts) * how["best"] * how["tokens"]
+        work = how["best"] * sum(4 * how["tokens"] + len(prompt.encode()) for prompt in prompts)
         return self.places[model].desk.hand_in({"do": "tell", **how}, prompts, work, heard)
 
-    async def align(self, direction: Direction, pairs: list[tuple[str, str]]) -> list[str]:
-        """Links of words, for each text of one line and its output."""
-        how = {"do": "align", "tag": direction.tag, "said": [said for _, said in pairs]}
-        found: list[str] = await self._looked(direction.model, how, [text for text, _ in pairs])
+    async def align(self, direction: Direction, outputs: list[dict[str, Any]]) -> list[str]:
+        """Links of words, for each output to a text of one line."""
+        said = [(output["parts"], output["ids"]) for output in outputs]
+        how = {"do": "align", "tag": direction.tag, "said": said, "multiplications": self.limits.multiplications}
+        found: list[str] = await self._looked(direction.model, how, [output["text"] for output in outputs])
         return found
 
     async def likely(self, model: int, prompt: str, said: dict[str, Any], count: int) -> dict[str, Any]:
@@ -118,12 +122,8 @@ def _joined(lines: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     for rank in range(max(map(len, filled), default=1)):
         ranked = [outputs[min(rank, len(outputs) - 1)] if outputs else None for outputs in lines]
         said = [each for each in ranked if each is not None]
-        made.append(
-            {
-                "text": "\n".join(each["text"] if each else "" for each in ranked),
-                "score": sum(each["score"] for each in said) / max(1, len(said)),
-                "log_prob": sum(each["log_prob"] for each in said),
-                "tokens": [piece for each in said for piece in each["tokens"]],
-            }
-        )
+        one: dict[str, Any] = {"text": "\n".join(each["text"] if each else "" for each in ranked)}
+        one |= {"score": sum(each["score"] for each in said) / max(1, len(said))}
+        one |= {"log_prob": sum(each["log_prob"] for each in said)}
+        made.append(one | {name: [part for each in said for part in each[name]] for name in ("tokens", "parts", "ids")})
     return made

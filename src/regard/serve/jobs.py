@@ -27,15 +27,10 @@ def described(model: Any) -> dict[str, Any]:
         model.prompts(["a"])
     else:
         raise UserError(f"{model.loaded.folder}: is for {model.loaded.task}, which is not served; use `regard run`")
-    own = model.loaded.search
-    return {
-        "task": model.loaded.task,
-        "engine": model.engine.about,
-        "beam": own.size if isinstance(own, Beam) else 1,
-        "max_length": model.max_length,
-        "lanes": model.engine.threads if isinstance(model.engine, NativeEngine) else 1,
-        "tags": list(model.tokenizers.source.tags),
-    }
+    own, engine = model.loaded.search, model.engine
+    lanes = engine.threads if isinstance(engine, NativeEngine) else 1
+    about = {"task": model.loaded.task, "engine": engine.about, "max_length": model.max_length, "lanes": lanes}
+    return {**about, "beam": own.size if isinstance(own, Beam) else 1, "tags": list(model.tokenizers.source.tags)}
 
 
 def alone_of(model: Any) -> Any:
@@ -55,17 +50,28 @@ def translate(model: Translator, job: Job, tick: Tick, part: Part) -> list[Any]:
 
 def _told(model: Translator, output: Output) -> dict[str, Any]:
     pieces = [piece for tokens in output.tokens for piece in model.tokenizers.target.pieces(tokens)]
-    return {"text": output.text, "score": output.score, "log_prob": output.log_prob, "tokens": pieces}
+    lists = {"tokens": pieces, "parts": output.parts, "ids": output.tokens}
+    return {"text": output.text, "score": output.score, "log_prob": output.log_prob, **lists}
 
 
 def align(model: Translator, job: Job, tick: Tick, part: Part) -> list[str]:
-    """Links between the words of each text and those of its output, as 0-0 1-2."""
+    """Links between the words of each text and those of its output, as 0-0 1-2; in the parts that were translated."""
     from regard.metrics.alignment import pharaoh
-    from regard.tasks.align import Aligned, Reading
+    from regard.tasks.align import Reading, line_links
 
     model.tag = job["tag"]
-    aligned, reading = Aligned(model, job["texts"], model.spelled(job["said"])), Reading.of(model.loaded.folder)
-    return [pharaoh(aligned.links(i, reading)) for i in range(len(job["texts"]))]
+    outputs = [Output("", 0.0, 0.0, parts, ids, cut=False) for parts, ids in job["said"]]
+    sources = sum(len(ids) for each in outputs for ids in model.tokenizers.read(each.parts, model.tag))
+    targets = sum(len(ids) for each in outputs for ids in each.tokens)
+    most = job["multiplications"] // sum(p.numel() for p in model.model.parameters())
+    if sources + targets > most:
+        counts = f"{sources:,} tokens of the texts and {targets:,} of the outputs"
+        raise UserError(f"alignment: {counts} are more than the {most:,} aligned at once by this model; send less")
+    found = []
+    for links in line_links(model, outputs, Reading.of(model.loaded.folder)):
+        tick()
+        found.append(pharaoh(links))
+    return found
 
 
 def detect(model: Translator, job: Job, tick: Tick, part: Part) -> list[float]:
@@ -107,21 +113,18 @@ def _say(model: Teller, prompt: str, job: Job, tick: Tick, part: Part, index: in
 def likely(model: Teller, job: Job, tick: Tick, part: Part) -> dict[str, Any]:
     """How probable each token of an output was after its prompt, and what else was; of a text that was stopped, up to
     there."""
-    from regard.engine.explain import explain_text
+    from regard.engine.explain import likelihood
 
     (prompt,), said = model.prompts(job["texts"]), job["said"]
     spelled = [model.spell(said[:i]) for i in range(len(said) + 1)]
     kept = sum(len(text) < job["size"] for text in spelled[:-1])
     if not kept:
         return {"tokens": [], "token_logprobs": [], "top_logprobs": [], "text_offset": []}
-    told = explain_text(model.model, [*prompt, *said[:kept]])
-    steps = [[(model.spell([word]), math.log(p)) for word, p in step[: job["count"]]] for step in told.likely[-kept:]]
-    return {
-        "tokens": [spelled[i + 1][len(spelled[i]) :] for i in range(kept)],
-        "token_logprobs": told.log_probs[-kept:].tolist(),
-        "top_logprobs": [dict(step) for step in steps],
-        "text_offset": [len(text) for text in spelled[:kept]],
-    }
+    log_probs, others = likelihood(model.model, [*prompt, *said[:kept]], kept)
+    steps = [[(model.spell([word]), math.log(p)) for word, p in step[: job["count"]]] for step in others]
+    texts = [spelled[i + 1][len(spelled[i]) :] for i in range(kept)]
+    chances = {"token_logprobs": log_probs.tolist(), "top_logprobs": [dict(step) for step in steps]}
+    return {"tokens": texts, **chances, "text_offset": [len(text) for text in spelled[:kept]]}
 
 
 def look(model: Any, job: Job, tick: Tick, part: Part) -> dict[str, Any]:
@@ -129,15 +132,8 @@ def look(model: Any, job: Job, tick: Tick, part: Part) -> dict[str, Any]:
     (text,) = job["texts"]
     if job["tag"] is not None:
         model.tag = job["tag"]
-    found: dict[str, Any] = model.attend(text, job["target"]).page(job["weights"])
+    found: dict[str, Any] = model.attend(text, job["target"], shown=job["weights"]).page(job["weights"])
     return found
 
 
-JOBS: dict[str, Callable[..., Any]] = {
-    "translate": translate,
-    "tell": tell,
-    "detect": detect,
-    "likely": likely,
-    "look": look,
-    "align": align,
-}
+JOBS: dict[str, Callable[..., Any]] = {act.__name__: act for act in (translate, tell, detect, likely, look, align)}

@@ -23,16 +23,16 @@ class Translate(BaseModel):
     target: Name
     format: Literal["text", "html"] = Field("text", json_schema_extra={"enum": ["text"]})
     alternatives: int = Field(0, ge=0, lt=MOST.best)
-    api_key: str = ""
+    api_key: str | None = None
 
 
 class Detect(BaseModel):
     q: Texts
-    api_key: str = ""
+    api_key: str | None = None
 
 
 async def translate(house: House, request: Request) -> JSONResponse:
-    given = await asked(request, Translate, house.limits)
+    given = await asked(request, Translate, house.limits, form=True)
     _check_key(house, request, given.api_key)
     texts = [given.q] if isinstance(given.q, str) else given.q
     bounded(texts, house.limits, "q")
@@ -63,7 +63,7 @@ async def translate(house: House, request: Request) -> JSONResponse:
 
 async def detect(house: House, request: Request) -> JSONResponse:
     """Among the source languages of the models that are here, by how well their tokenizers fit."""
-    given = await asked(request, Detect, house.limits)
+    given = await asked(request, Detect, house.limits, form=True)
     _check_key(house, request, given.api_key)
     texts = [given.q] if isinstance(given.q, str) else given.q
     bounded(texts, house.limits, "q")
@@ -79,26 +79,19 @@ async def languages(house: House, request: Request) -> JSONResponse:
 async def settings(house: House, request: Request) -> JSONResponse:
     first = house.directions[0] if house.directions else Direction(0, "source", "target")
     both = {"source": first.source, "target": first.target}
-    return JSONResponse(
-        {
-            "charLimit": house.limits.characters,
-            "frontendTimeout": 200,
-            "apiKeys": bool(house.keys),
-            "keyRequired": bool(house.keys),
-            "suggestions": False,
-            "filesTranslation": False,
-            "supportedFilesFormat": [],
-            "language": {side: {"code": code, "name": name_of(code)} for side, code in both.items()},
-        }
-    )
+    languages = {side: {"code": code, "name": name_of(code)} for side, code in both.items()}
+    bounds = {"charLimit": house.limits.characters, "frontendTimeout": 200}
+    keys = {"apiKeys": bool(house.keys), "keyRequired": bool(house.keys)}
+    lacks = {"suggestions": False, "filesTranslation": False, "supportedFilesFormat": list[str]()}
+    return JSONResponse({**bounds, **keys, **lacks, "language": languages})
 
 
 async def health(house: House, request: Request) -> JSONResponse:
     return JSONResponse({"status": "ok"})
 
 
-def _check_key(house: House, request: Request, given: str) -> None:
-    if house.keys and not known(house.keys, request, given):
+def _check_key(house: House, request: Request, given: str | None) -> None:
+    if house.keys and not known(house.keys, request, given or ""):
         raise RefusedError(401, "a key is needed, as api_key")
 
 

@@ -82,12 +82,8 @@ async def complete(house: House, request: Request) -> Response:
     given = await asked(request, Complete, house.limits)
     prompts = [given.prompt] if isinstance(given.prompt, str) else given.prompt
     how = _checked(house, given, prompts)
-    head = {
-        "id": f"cmpl-{secrets.token_hex(12)}",
-        "object": "text_completion",
-        "created": int(time.time()),
-        "model": given.model,
-    }
+    head: dict[str, Any] = {"id": f"cmpl-{secrets.token_hex(12)}", "object": "text_completion"}
+    head |= {"created": int(time.time()), "model": given.model}
     if given.stream:
         return await _stream(house, given, how, prompts, head)
     model = how.pop("model")
@@ -149,7 +145,7 @@ async def _stream(
     try:
         task = house.tell(model, prompts, how, parts.put_nowait)
     except BusyError as error:
-        raise RefusedError(503, BUSY) from error
+        raise RefusedError(503, str(error) or BUSY) from error
 
     def event(choices: list[dict[str, Any]], **more: Any) -> str:
         return f"data: {json.dumps({**head, 'choices': choices, **more}, ensure_ascii=False)}\n\n"

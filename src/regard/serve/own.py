@@ -44,13 +44,12 @@ async def translate(house: House, request: Request) -> JSONResponse:
     found = await while_there(request, house.translate(direction, texts, best=given.best, beam=given.beam))
     answers = [{"text": text, "outputs": outputs} for text, outputs in zip(texts, found, strict=True)]
     if given.alignment:
-        one = [
-            (text, output) for text, outputs in zip(texts, found, strict=True) for output in outputs if _is_line(text)
-        ]
-        pairs = [(text, output["text"]) for text, output in one]
-        links = await while_there(request, house.align(direction, pairs)) if pairs else []
-        for (_, output), link in zip(one, links, strict=True):
+        one = [output for text, outputs in zip(texts, found, strict=True) for output in outputs if _is_line(text)]
+        links = await while_there(request, house.align(direction, one)) if one else []
+        for output, link in zip(one, links, strict=True):
             output["alignment"] = link
+    for output in (each for outputs in found for each in outputs):
+        del output["parts"], output["ids"]
     told = {"model": house.places[direction.model].name, "source": direction.source, "target": direction.target}
     return JSONResponse({**told, "translations": answers})
 

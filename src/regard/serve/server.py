@@ -21,6 +21,7 @@ from regard.serve.app import app
 from regard.serve.config import Limits
 from regard.serve.desk import Desk
 from regard.serve.house import House, Place
+from regard.serve.keys import own_names
 from regard.serve.languages import Languages
 
 HEADER = 1 << 16  # bytes of a request's head
@@ -100,7 +101,7 @@ def serve_models(
         print(f"regard: whoever reaches {host} may ask, as there are no keys; --key-file asks for one", file=sys.stderr)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn takes it while it serves, ends, and passes it on
     try:
-        asyncio.run(run(House(places, limits, keys), listening))
+        asyncio.run(run(House(places, limits, keys, own_names(host)), listening))
     except KeyboardInterrupt:
         sys.exit(130)
 
@@ -143,16 +144,8 @@ async def _run(house: House, listening: socket.socket) -> None:
         own = [f"{each.source} to {each.target}" for each in house.directions if each.model == number]
         print(f"{place.name}: {', '.join(own) or 'texts'} ({place.desk.model['engine']})", file=sys.stderr)
     print(f"http://{f'[{host}]' if ':' in host else host}:{port}", file=sys.stderr, flush=True)
-    config = uvicorn.Config(
-        app(house),
-        http=Patient,
-        ws="none",
-        access_log=False,
-        proxy_headers=False,
-        log_level="error",  # what is no HTTP is no news
-        server_header=False,
-        h11_max_incomplete_event_size=HEADER,
-        timeout_keep_alive=30,
-        timeout_graceful_shutdown=int(house.limits.drain),
-    )
+    how: dict[str, Any] = {"ws": "none", "proxy_headers": False, "h11_max_incomplete_event_size": HEADER}
+    how |= {"timeout_keep_alive": 30, "timeout_graceful_shutdown": int(house.limits.drain)}
+    how |= {"access_log": False, "log_level": "error", "server_header": False}  # what is no HTTP is no news
+    config = uvicorn.Config(app(house), http=Patient, **how)
     await uvicorn.Server(config).serve(sockets=[listening])

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, Field, ValidationError, WithJsonSchema
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
 from regard.errors import UserError
 from regard.serve.config import Limits
@@ -18,6 +18,7 @@ from regard.serve.desk import BusyError, FailedError, LostError
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 MOST = Limits()  # which the descriptions of requests tell
+FORM = "application/x-www-form-urlencoded"
 FIELDS = MOST.texts + 16  # of a form
 LARGE = 1 << 14  # bytes of a body that is read beside the event loop
 GONE = "the client is gone"
@@ -37,15 +38,18 @@ class RefusedError(Exception):
         self.status, self.message, self.param = status, message, param
 
 
-async def asked(request: Request, kind: type[M], limits: Limits) -> M:
-    """The body, as JSON or as a form, checked; what stands behind the question mark counts too."""
-    data = await _body(request, limits)
+async def asked(request: Request, kind: type[M], limits: Limits, *, form: bool = False) -> M:
+    """The body, as JSON (called so: browsers send other types for any page) or where it may be one as a form, checked;
+    what stands behind the question mark counts too."""
+    data = await request.body()
     given: dict[str, Any] = dict(request.query_params)
-    form = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    read = _form if form == "application/x-www-form-urlencoded" else _json
-    if (
-        sum(map(data.count, (b",", b"[", b"{"))) > limits.all_characters + limits.lines
-    ):  # more than there can be in texts
+    content = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    read = _form if form and content == FORM else _json
+    if data and content != "application/json" and read is _json:
+        forms = f", or as {FORM}" if form else ""
+        raise RefusedError(415, f"the body is {content or 'of no type'}; send JSON as application/json{forms}")
+    parts = sum(map(data.count, (b",", b"[", b"{")))
+    if parts > limits.all_characters + limits.lines:  # more than there can be in texts
         raise RefusedError(400, "the body has too many parts")
     try:
         given = await asyncio.to_thread(read, given, data) if len(data) > LARGE else read(given, data)
@@ -86,24 +90,6 @@ def _no_number(name: str) -> Any:
     raise ValueError(name)
 
 
-async def _body(request: Request, limits: Limits) -> bytes:
-    told = request.headers.get("content-length", "0")
-    if not told.isdigit() or int(told[:12]) > limits.body:
-        raise RefusedError(413, f"a request has at most {limits.body:,} bytes")
-    data = bytearray()
-    try:
-        async with asyncio.timeout(limits.header):
-            async for chunk in request.stream():
-                data += chunk
-                if len(data) > limits.body:
-                    raise RefusedError(413, f"a request has at most {limits.body:,} bytes")
-    except TimeoutError as error:
-        raise RefusedError(408, "the request did not arrive in time") from error
-    except ClientDisconnect as error:
-        raise RefusedError(499, GONE) from error
-    return bytes(data)
-
-
 def bounded(texts: Sequence[str], limits: Limits, param: str) -> None:
     if not texts:
         raise RefusedError(400, f"{param}: holds no text", param=param)
@@ -125,7 +111,7 @@ async def while_there(request: Request, work: Coroutine[Any, Any, T]) -> T:
             raise RefusedError(499, GONE)
         return doing.result()
     except BusyError as error:
-        raise RefusedError(503, BUSY) from error
+        raise RefusedError(503, str(error) or BUSY) from error
     except UserError as error:
         raise RefusedError(400, str(error)) from error
     except FailedError as error:

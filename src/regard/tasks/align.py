@@ -14,11 +14,10 @@ from regard.engine.explain import Explanation
 from regard.errors import UserError
 from regard.files import write
 from regard.metrics.alignment import Gold, Links, Weights, error_rates, links
+from regard.tasks.ready import Rows
 from regard.tasks.translator import Output, Translator
 
 FILE = "alignment.json"
-BATCH = 64  # pairs looked at together
-TOGETHER = 256  # outputs that are aligned at once
 Place = tuple[str, bool]  # a site that looks across, and whether it is read one step later
 
 
@@ -54,20 +53,13 @@ class Aligned:
     """What a model looks at for given outputs, by words: for each text and place weights (H, T, S)."""
 
     def __init__(
-        self,
-        model: Translator,
-        texts: Sequence[str],
-        outputs: Sequence[Sequence[int]],
-        tick: Callable[[int], None] | None = None,
+        self, model: Translator, texts: Sequence[str], outputs: Rows, tick: Callable[[int], None] | None = None
     ) -> None:
-        self.maps: list[dict[Place, Weights]] = []
-        for start in range(0, len(texts), BATCH):
-            for told in model.explain(texts[start : start + BATCH], outputs[start : start + BATCH]):
-                self.maps.append(_by_words(model, told))
+        self.maps = list[dict[Place, Weights]]()
+        for told in model.explained(texts, outputs):
+            self.maps.append({place: _by_words(model, told, place) for place in _places(told)})
             if tick is not None:
                 tick(len(self.maps))
-        if self.maps and not self.maps[0]:
-            raise UserError("this model has no attention to align by; train one with attention")
 
     def best(self, gold: Sequence[Gold]) -> tuple[Reading, float]:
         """The reading with the lowest error rate, and that rate."""
@@ -86,48 +78,52 @@ class Aligned:
         return {site: error_rates([_and_mean(maps[site, False]) for maps in self.maps], gold)[:, 0] for site in sites}
 
     def error_rate(self, gold: Sequence[Gold], reading: Reading) -> float:
-        chosen = [self._map(number, reading)[None] for number in range(len(self.maps))]
+        chosen = [_chosen(maps, reading)[None] for maps in self.maps]
         return float(error_rates(chosen, gold)[0, int(reading.cover)])
 
     def links(self, number: int, reading: Reading) -> Links:
         """Of one of the texts and its output."""
-        return links(self._map(number, reading), reading.cover)
-
-    def _map(self, number: int, reading: Reading) -> Weights:
-        maps = self.maps[number]
-        site = reading.site or [site for site, _ in maps][-1]
-        if (site, reading.later) not in maps or (reading.head or 0) >= len(maps[site, reading.later]):
-            raise UserError(f"{FILE} names {reading}, which this model lacks; make it again by evaluate --choose-head")
-        return _and_mean(maps[site, reading.later])[-1 if reading.head is None else reading.head]
+        return links(_chosen(self.maps[number], reading), reading.cover)
 
 
 def line_links(model: Translator, outputs: Sequence[Output], reading: Reading) -> Iterator[Links]:
-    """Of each line and its output; where parts were translated one by one, words are counted through."""
-    for start in range(0, len(outputs), TOGETHER):
-        some = outputs[start : start + TOGETHER]
-        pairs = [pair for output in some for pair in zip(output.parts, output.tokens, strict=True)]
-        aligned, number = Aligned(model, [part for part, _ in pairs], [tokens for _, tokens in pairs]), 0
-        for output in some:
-            found, sources, targets = set(), 0, 0
-            for part, tokens in zip(output.parts, output.tokens, strict=True):
-                found |= {(sources + i, targets + j) for i, j in aligned.links(number, reading)}
-                sources += len(part.split())
-                targets += len(model.tokenizers.target.decode(tokens).split())
-                number += 1
-            yield frozenset(found)
+    """Of each line and its output; where parts were translated one by one, words are counted through. No pair's weights
+    outlive its pass."""
+    parts = [part for output in outputs for part in output.parts]
+    explained = model.explained(parts, [tokens for output in outputs for tokens in output.tokens])
+    for output in outputs:
+        found, sources, targets = set(), 0, 0
+        for part, told in zip(output.parts, explained, strict=False):
+            own = [place for place in _places(told) if place == (reading.site or place[0], reading.later)]
+            chosen = _chosen({place: _by_words(model, told, place) for place in own[-1:]}, reading)
+            found |= {(sources + i, targets + j) for i, j in links(chosen, reading.cover)}
+            sources += len(part.split())
+            targets += len(model.tokenizers.target.decode(told.target).split())
+        yield frozenset(found)
+
+
+def _places(told: Explanation) -> list[Place]:
+    sites = [site for site in told.maps if site.endswith("cross")]
+    if not sites:
+        raise UserError("this model has no attention to align by; train one with attention")
+    return [(site, later) for later in (False, True) for site in sites]
+
+
+def _chosen(maps: dict[Place, Weights], reading: Reading) -> Weights:
+    place = reading.site or [site for site, _ in maps][-1], reading.later
+    if place not in maps or (reading.head or 0) >= len(maps[place]):
+        raise UserError(f"{FILE} names {reading}, which this model lacks; make it again by evaluate --choose-head")
+    return _and_mean(maps[place])[-1 if reading.head is None else reading.head]
 
 
 def _and_mean(weights: Weights) -> Weights:
     return np.concatenate((weights, weights.mean(0, keepdims=True)))
 
 
-def _by_words(model: Translator, told: Explanation) -> dict[Place, Weights]:
+def _by_words(model: Translator, told: Explanation, place: Place) -> Weights:
     """Without the end marks and the tag, which are no words."""
     rows, columns = model.tokenizers.target.words(told.target), model.tokenizers.source.words(told.source)
     first, last = 0 if model.tag is None else 1, -1 if told.target[-1] == model.end else None
-    across = {site: weights for site, weights in told.maps.items() if site.endswith("cross")}
-    found: dict[Place, Weights] = {}
-    for later in (False, True):
-        moved = replace(told, maps={site: weights.roll(-1, 1) for site, weights in across.items()} if later else across)
-        found |= {(site, later): moved.merged(site, rows, columns)[:, :last, first:-1].numpy() for site in across}
-    return found
+    site, later = place
+    moved = replace(told, maps={site: told.maps[site].roll(-1, 1)}) if later else told
+    return moved.merged(site, rows, columns)[:, :last, first:-1].numpy()

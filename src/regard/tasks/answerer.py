@@ -8,7 +8,7 @@ from typing import Any
 
 from regard.attention.site import Site, Trace
 from regard.data.examples import Example
-from regard.engine.explain import Explanation
+from regard.engine.explain import Explanation, check_size
 from regard.errors import UserError
 from regard.models.config import ReaderConfig
 from regard.tasks.layout import Batch, Layout
@@ -66,6 +66,7 @@ class Answerer(Ready):
             raise UserError("the text is blank; give one to look at")
         trace, unit = Trace(), next(self.layout.units([self.example(line)]))
         batch = Batch.of([unit[:1]])  # of choices the first
+        check_size(self.model, *[batch.texts.tokens.shape[1]] * 2)
         with torch.no_grad():
             self.model.see(batch.texts, batch.segments, Site(trace=trace))
         if not trace.records:

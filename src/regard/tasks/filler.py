@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.attention.site import Site, Trace
-from regard.engine.explain import Explanation
+from regard.engine.explain import Explanation, check_size
 from regard.errors import UserError
 from regard.shapes import Padded
 from regard.tasks.ready import Ready, as_given, ids_of, listed
@@ -88,6 +88,7 @@ class Filler(Ready):
     def explain(self, text: str) -> Explanation:
         """What each token looked at."""
         trace, ids = Trace(), self.read(text)
+        check_size(self.model, len(ids), 0)
         self.model(Padded.of([ids]), None, Site(trace=trace))
         maps = {path: weights[0] for path, weights in trace.maps().items()}
         if not maps:

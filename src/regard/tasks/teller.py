@@ -115,7 +115,7 @@ class Teller(Ready):
                 found[i] = (-nats(self.model, np.array(row), self.max_length - 1, rows=4), len(row) - 1)
         return found
 
-    def explain(self, text: str, target: str | None = None) -> Explanation:
+    def explain(self, text: str, target: str | None = None, *, shown: int | None = None) -> Explanation:
         """What it looked at while it read the text and went on, by itself or with the target."""
         from regard.engine.explain import explain_text
 
@@ -123,7 +123,7 @@ class Teller(Ready):
         said = self.tell([text])[0][0].tokens if target is None else self._ids([target])[0]
         if len(prompt) == 1 and not said:
             said = [self.end]
-        return explain_text(self.model, [*prompt, *said])
+        return explain_text(self.model, [*prompt, *said], shown=shown)
 
     def _ids(self, texts: Sequence[str]) -> list[list[int]]:
         return self.tokenizer.encode(listed(texts), spaced=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from regard.decode.config import Hypothesis
 from regard.errors import UserError
 from regard.shapes import Padded
 from regard.tasks.folder import Loaded
-from regard.tasks.ready import Ready, as_given, ids_of, listed
+from regard.tasks.ready import Ready, Rows, as_given, ids_of, listed
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -111,13 +111,22 @@ class Translator(Ready):
         """Targets as outputs: tokens and the end mark."""
         return [[*ids, self.end] for ids in self.tokenizer.encode(listed(targets))]
 
-    def explain(self, texts: Sequence[str], outputs: Sequence[Sequence[int]] | None = None) -> list[Explanation]:
+    def explain(self, texts: Sequence[str], outputs: Rows | None = None, **how: Any) -> list[Explanation]:
         """What the model looked at while it translated each text, or would have for outputs given."""
-        from regard.engine.explain import explain
+        sources = self.tokenizers.read(texts, self.tag)
+        said = outputs or [best[0].tokens for best in self.engine.decode(sources, self.search)]
+        return list(self.explained(texts, said, **how))
+
+    def explained(
+        self, texts: Sequence[str], outputs: Rows, muted: tuple[str, int] | None = None, shown: int | None = None
+    ) -> Iterator[Explanation]:
+        """Of each text and its output in turn, without a head; as many in a pass as can be held, and none is kept."""
+        from regard.attention.site import Trace
+        from regard.engine.explain import batches, explain
 
         texts = listed(texts)
         if not all(text.strip() for text in texts):
             raise UserError("nothing to look at: the text is blank; give a sentence")
         sources = self.tokenizers.read(texts, self.tag)
-        said = outputs or [best[0].tokens for best in self.engine.decode(sources, self.search)]
-        return explain(self.model, Padded.of(sources), said)
+        for some in batches(self.model, sources, outputs):
+            yield from explain(self.model, Padded.of(sources[some]), outputs[some], Trace(muted=muted), shown)
