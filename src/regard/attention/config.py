@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from regard.bounds import check_bounds
 from regard.errors import UserError
 
 PositionKind = Literal["none", "sinusoid", "learned", "shaw", "rotary", "alibi", "index", "fraction"]
@@ -28,6 +29,7 @@ class PositionConfig:
     """Of the wavelengths of sinusoids and rotations."""
 
     def __post_init__(self) -> None:
+        check_bounds(self)
         if (self.kind == "learned") != (self.max_length is not None):
             raise UserError(
                 f"position {self.kind} with max_length {self.max_length}; learned ones need it, others take none"
@@ -67,6 +69,7 @@ class AttentionConfig:
     kernel: str = "auto"
 
     def __post_init__(self) -> None:
+        check_bounds(self)
         for name in ("width", "num_heads", "num_kv_heads", "memory_width", "own_head_width"):
             value = getattr(self, name)
             if value is not None and value < 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from regard.bounds import check_bounds
 from regard.errors import UserError
 
 TokenizerKind = Literal["bpe", "unigram", "characters", "words"]
@@ -26,6 +27,7 @@ class TokenizerConfig:
     """Unicode form that text is brought to; nfkc also folds ligatures, widths and the like."""
 
     def __post_init__(self) -> None:
+        check_bounds(self)
         least = 300 if self.kind in ("bpe", "unigram") else NUM_CONTROLS + 1
         if self.vocabulary < least:
             why = f"{NUM_BYTES} bytes and {NUM_CONTROLS} control tokens" if least == 300 else "the control tokens"
@@ -48,6 +50,7 @@ class PairsConfig:
     """Name of the direction, such as de, in a model of several."""
 
     def __post_init__(self) -> None:
+        check_bounds(self)
         given = [name for name in ("source", "target", "pairs", "corpus") if getattr(self, name) is not None]
         if given not in (["source", "target"], ["pairs"], ["corpus"]):
             raise UserError(
@@ -76,6 +79,7 @@ class DataConfig:
     """Tokens; training pairs with a longer side are left out and counted."""
 
     def __post_init__(self) -> None:
+        check_bounds(self)
         if not self.train:
             raise UserError("train names no data; give source and target, or pairs")
         if not 0 <= self.hold_out <= 0.5 or (self.hold_out and self.valid):
@@ -96,6 +100,7 @@ class RunningText:
     """A corpus kept below REGARD_DATA: wikitext2/train, tinyshakespeare/all, texts of glue/SST-2/train and so on."""
 
     def __post_init__(self) -> None:
+        check_bounds(self)
         if (self.file is None) == (self.corpus is None):
             raise UserError(f"text from file {self.file} and corpus {self.corpus}; give one of the two")
 
@@ -119,6 +124,7 @@ class TextDataConfig:
     """Whether a document that shares its place with others sees itself alone."""
 
     def __post_init__(self) -> None:
+        check_bounds(self)
         if not self.train:
             raise UserError("train names no text; give a file")
         if not 0 <= self.hold_out <= 0.5 or (self.hold_out and self.valid):
@@ -156,6 +162,7 @@ class ExamplesConfig:
     """A corpus kept below REGARD_DATA: glue/SST-2/train, squad/train and so on."""
 
     def __post_init__(self) -> None:
+        check_bounds(self)
         if (self.file is None) == (self.corpus is None):
             raise UserError(f"examples from file {self.file} and corpus {self.corpus}; give one of the two")
 
@@ -176,6 +183,7 @@ class LabelledDataConfig:
     """Tokens of an example at most; longer ones are cut, documents of spans are read in overlapping windows."""
 
     def __post_init__(self) -> None:
+        check_bounds(self)
         if not self.train:
             raise UserError("train names no examples; give a file")
         if not 0 <= self.hold_out <= 0.5 or (self.hold_out and self.valid):

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from regard.bounds import check_bounds
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class Search:
     """Tokens that are not said, however likely: a model that was made elsewhere may have some."""
 
     def __post_init__(self) -> None:
+        check_bounds(self)
         if self.max_length < 1:
             raise UserError(f"max_length {self.max_length} leaves no room for a word; use 1 or more")
         if self.max_ratio is not None and not 0.0 <= self.max_ratio < math.inf:

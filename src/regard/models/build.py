@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
+from regard.bounds import check_memory
 from regard.models.bert import Bert
 from regard.models.config import (
     BertConfig,
@@ -28,9 +31,16 @@ from regard.rng import Key
 
 def build(config: ModelConfig, seed: int = 0) -> Any:
     """The model, with initial weights that depend on the seed alone."""
+    check_memory(shapes_of(config).values())
     model = MODELS[type(config)](config)
     initialise(model, Key(seed, ("initial",)))
     return model
+
+
+def shapes_of(config: ModelConfig) -> dict[str, tuple[int, ...]]:
+    """Of each weight, without making any."""
+    with torch.device("meta"):
+        return {name: tuple(p.shape) for name, p in MODELS[type(config)](config).named_parameters()}
 
 
 MODELS: dict[type[ModelConfig], Callable[..., Any]] = {

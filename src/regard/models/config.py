@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, Self
 
 from regard.attention.config import AttentionConfig, PositionConfig
+from regard.bounds import check_bounds
 from regard.data.config import LabelTask
 from regard.errors import UserError
 from regard.nn.config import DERIVED, RecurrentLayersConfig, StackConfig, check_rates
@@ -28,6 +29,7 @@ class Seq2seqConfig:
     """The token that ends every output."""
 
     def __post_init__(self) -> None:
+        check_bounds(self)
         check_rates(dropout=self.dropout)
         if self.tied == "all" and self.source_vocabulary != self.target_vocabulary:
             raise UserError(
@@ -73,6 +75,9 @@ class RecurrentAttention:
     """previous: s(t-1) looks, and the cell takes in what it saw (Bahdanau); current: s(t) looks (Luong)."""
     query_word: bool = False
     """Whether the input word is part of the query."""
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,6 +180,7 @@ class TextConfig:
         return replace(self, vocabulary=vocabulary, start=start, end=end)
 
     def __post_init__(self) -> None:
+        check_bounds(self)
         check_rates(dropout=self.dropout)
         for name in ("start", "end"):
             if self.vocabulary and not 0 <= getattr(self, name) < self.vocabulary:
@@ -322,6 +328,7 @@ class ReaderConfig:
     spread: float = field(default=1.0, metadata=DERIVED)
 
     def __post_init__(self) -> None:
+        check_bounds(self)
         check_rates(dropout=self.dropout)
         if self.fresh and self.base is None:
             raise UserError("fresh is about the model to begin with; give base, or drop it")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from regard.attention.config import AttentionConfig, PositionConfig
+from regard.bounds import check_bounds
 from regard.errors import UserError
 
 Placement = Literal["pre", "post", "none"]
@@ -48,6 +49,7 @@ class StackConfig:
     """Inside the feed-forward layers."""
 
     def __post_init__(self) -> None:
+        check_bounds(self)
         check_rates(dropout=self.dropout, hidden_dropout=self.hidden_dropout, attention_dropout=self.attention_dropout)
         if self.hidden < 1:
             raise UserError(f"hidden {self.hidden} must be at least 1")
@@ -82,6 +84,7 @@ class RecurrentLayersConfig:
     """Between layers."""
 
     def __post_init__(self) -> None:
+        check_bounds(self)
         check_rates(dropout=self.dropout)
         if min(self.input_width, self.width, self.num_layers) < 1:
             raise UserError(

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, cast
 
 from regard import recipe as recipes
 from regard.attention.config import PositionConfig
+from regard.bounds import check_bounds
 from regard.data.config import DataConfig, LabelledDataConfig, LabelTask, MaskedDataConfig, TextDataConfig
 from regard.decode.config import Beam, Greedy, Sample
 from regard.errors import UserError
@@ -75,6 +76,7 @@ class TrainConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        check_bounds(self)
         check_rates(label_smoothing=self.label_smoothing, average=self.average if self.average < 2 else 0.0)
         if self.average >= 2 and (self.average > self.checkpoints or self.average % 1):
             raise UserError(
@@ -173,6 +175,7 @@ class BaseRecipe:
     """Of recipes; this is 1."""
 
     def __post_init__(self) -> None:
+        check_bounds(self)
         if self.version != 1:
             raise UserError(f"a recipe of version {self.version}; this Regard reads 1, so use the one that wrote it")
 
