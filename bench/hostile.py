@@ -139,16 +139,19 @@ def recipe_case(draw: random.Random) -> Case:
 def commands(draw: random.Random, name: str) -> list[str]:
     """For a model in `model`."""
     arguments = next(iter(RUNS.get(name, [([], "")])))[0]
-    known = [
-        ["run", "model", *arguments, *([] if "--max-tokens" in arguments else ["--max-tokens", "8"])],
-        ["run", "model", "--engine", "torch", "--max-tokens", "8"],
-        ["run", "model", "--engine", "native", "--max-tokens", "8"],
-        ["attend", "model", "rot grün", "-o", "a.json"],
-        ["evaluate", "model", "--source", str(DATA / "pairs.src"), "--target", str(DATA / "pairs.tgt"), "--score"],
-        ["export", "model", "out", "--to", "native"],
-        ["import", "model", "out"],
-    ]
-    return draw.choice([*known[:1] * 4, *known])
+    run = ["run", "model", *arguments, *([] if "--max-tokens" in arguments else ["--max-tokens", "8"])]
+    known = [run, run, run, ["run", "model", "--engine", "torch", "--max-tokens", "8"]]
+    known.append(["attend", "model", RUNS.get(name, [([], LINES)])[0][1].splitlines()[0], "-o", "a.json"])
+    if name in ("lstm", "rnn", "transformer", "hf-marian"):
+        known.append(["evaluate", "model", "--source", f"{DATA}/pairs.src", "--target", f"{DATA}/pairs.tgt", "--score"])
+    elif name in ("gpt", "lstm-lm", "hf-llama", "hf-gpt2"):
+        known.append(["evaluate", "model", "--text", str(DATA / "text.txt")])
+    if name.startswith("hf-"):
+        known.append(["import", "model", "out"])
+    if name in ("gpt", "transformer", "hf-llama", "hf-gpt2", "hf-marian", "native-int8", "native-gpt-int8"):
+        known.append(["run", "model", "--engine", "native", "--max-tokens", "8"])
+        known.append(["export", "model", "out", "--to", "native", "--texts", str(DATA / "few.txt")])
+    return draw.choice(known)
 
 
 def copied(name: str, folder: Path) -> Path:

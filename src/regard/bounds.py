@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import fields
@@ -12,33 +13,33 @@ from typing import Any
 
 from regard.errors import UserError
 
-LARGEST = 1e9  # of numbers that have no bound of their own
 LONGEST = 4096  # characters of a text, as of a path
-MOST: dict[str, float] = {  # by the names of settings; each is far beyond what one machine can train
-    **dict.fromkeys(("width", "hidden", "embedding", "memory_width", "input_width"), 1 << 18),
-    **dict.fromkeys(("head_width", "own_head_width", "score_hidden", "projection"), 1 << 18),
-    **dict.fromkeys(("num_heads", "num_kv_heads", "size", "num_best", "segments", "lora"), 1 << 12),
-    **dict.fromkeys(("num_layers", "encoder_layers", "decoder_layers", "frozen"), 256),
-    **dict.fromkeys(("vocabulary", "source_vocabulary", "target_vocabulary", "sampled"), 1 << 22),
-    **dict.fromkeys(("max_length", "context"), 1 << 20),
-    **dict.fromkeys(("evaluations", "checkpoints", "accumulate"), 100_000),
-    "batch_tokens": 1 << 24,
-    "minutes": 1e6,  # two years
-    "passes": 1e6,
-    "lr": 1e3,
-    "weight_decay": 1e3,
-    "norm_eps": 1.0,
-    "base": 1e12,
-    "length_penalty": 10.0,  # 10^6 tokens to this power are still a float
-    "max_ratio": 1e3,
-    "seed": (1 << 63) - 1,
-    "center": 1e30,  # of labels, which may be in any unit
-    "spread": 1e30,
+NO_TEXT = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")  # the other surrogates stand for bytes of a path
+ANY = (-1e9, 1e9)  # numbers that have no bounds of their own
+NAMED: dict[tuple[float, float], str] = {  # settings by their bounds; the upper ones are beyond any single machine
+    (1, 1 << 18): "width hidden embedding memory_width input_width head_width own_head_width score_hidden projection",
+    (1, 1 << 12): "num_heads num_kv_heads size num_best",
+    (1, 256): "num_layers encoder_layers decoder_layers",
+    (0, 1 << 12): "segments lora frozen ahead",
+    (0, 1 << 22): "vocabulary source_vocabulary target_vocabulary sampled",
+    (1, 1 << 20): "max_length context top_k",
+    (1, 100_000): "evaluations checkpoints accumulate",
+    (1, 1e9): "steps limit patience batch_tokens",
+    (0, 1e9): "clip warmup auxiliary weight_decay max_ratio never start end mask",
+    (0, 0.999999): "dropout attention_dropout hidden_dropout label_smoothing",
+    (1e-9, 1e6): "minutes passes lr",  # two years
+    (0, 1): "norm_eps",
+    (0, 1e6): "temperature",
+    (1, 1e12): "base",
+    (-10, 10): "length_penalty",  # 10^6 tokens to this power are still a float
+    (-(1 << 63), (1 << 63) - 1): "seed",
+    (-1e30, 1e30): "center spread",  # of labels, which may be in any unit
 }
+BOUNDS = {name: bounds for bounds, names in NAMED.items() for name in names.split()}
 
 
 def check_bounds(settings: Any) -> None:
-    """Raise for a number that is not finite or beyond its bound, and for text that cannot be a path."""
+    """Raise for a number that is not finite or out of bounds, and for text that cannot be a path."""
     for field in fields(settings):
         value = getattr(settings, field.name)
         for item in value if isinstance(value, tuple) else (value,):
@@ -48,18 +49,13 @@ def check_bounds(settings: Any) -> None:
 def check_bound(name: str, value: Any) -> None:
     """The same for one setting; what is neither number nor text has no bound."""
     if isinstance(value, int | float):
-        most = MOST.get(name, LARGEST)
-        if not abs(value) <= most:  # nor is NaN
-            raise UserError(f"{name} {_shown(value)} is no finite number of at most {most:,.20g} in size; use less")
-    elif isinstance(value, str):
-        if len(value) > LONGEST:
-            raise UserError(f"{name} has {len(value):,} characters; at most {LONGEST:,} are taken, so shorten it")
-        try:
-            odd = b"\0" in os.fsencode(value)
-        except UnicodeEncodeError:
-            odd = True
-        if odd:
-            raise UserError(f"{name} {value!a} holds a character that no text or path has; remove it")
+        least, most = BOUNDS.get(name, ANY)
+        if not least <= value <= most:  # nor is NaN
+            shown = f"{value:,}".removesuffix(".0") if abs(value) < 10**30 else f"{str(value)[:20]}..."
+            raise UserError(f"{name} {shown} is outside {least:,.20g} to {most:,.20g}; use a number between")
+    elif isinstance(value, str) and (len(value) > LONGEST or NO_TEXT.search(value)):
+        shown = f"{value[:40]!a}, {len(value):,} characters,"
+        raise UserError(f"{name} {shown} is longer than {LONGEST:,} or holds what no text or path does; shorten it")
 
 
 def memory() -> int:
@@ -78,8 +74,3 @@ def check_memory(shapes: Iterable[tuple[int, ...]]) -> None:
             f"{numbers:,} weights, twice in memory, need {8 * numbers / 1e9:,.1f} GB, and this machine has "
             f"{room / 1e9:,.1f} GB; lower width, hidden, the number of layers or the vocabulary"
         )
-
-
-def _shown(value: float) -> str:
-    text = f"{value:,}" if abs(value) < 10**30 else f"{str(value)[:20]}..."
-    return text.removesuffix(".0")

@@ -370,7 +370,7 @@ def test_settings_that_cannot_work_are_refused() -> None:
         ({"train": ()}, "train names no examples"),
         ({"train": some, "hold_out": 0.6}, "hold_out 0.6; give a share up to 0.5, or valid, not both"),
         ({"train": some, "valid": some, "hold_out": 0.1}, "or valid, not both"),
-        ({"train": some, "limit": 0}, "limit 0 leaves no example"),
+        ({"train": some, "limit": 0}, "limit 0 is outside 1 to"),
         ({"train": some, "max_length": 4}, "max_length 4 has room for marks only"),
     ):
         with pytest.raises(UserError, match=why):

@@ -95,7 +95,7 @@ BAD: dict[str, tuple[Callable[[Path], Any], str]] = {
     "unknown kind": (lambda f: settings(f, model_type="mamba"), "model_type 'mamba'; Regard reads gpt2, llama"),
     "code by name": (lambda f: settings(f, auto_map={"AutoModel": "modeling.Evil"}), "auto_map names code to run"),
     "a lying size": (lambda f: settings(f, hidden_size=1 << 18, vocab_size=1 << 22), "weights.* need .* GB"),
-    "a billion layers": (lambda f: settings(f, num_hidden_layers=1 << 30), "num_layers 1,073,741,824 .* at most 256"),
+    "a billion layers": (lambda f: settings(f, num_hidden_layers=1 << 30), "num_layers 1,073,741,824 is outside 1 to 256"),
     "no numbers": (lambda f: settings(f, hidden_size="8", vocab_size=None), "vocab_size is missing.*hidden_size is"),
     "missing shard": (lambda f: in_shards(f, "c.safetensors"), "lacks c.safetensors"),
     "shard outside": (lambda f: in_shards(f, "../b.safetensors"), "outside the folder .*do not trust"),

@@ -34,8 +34,6 @@ class PositionConfig:
             raise UserError(
                 f"position {self.kind} with max_length {self.max_length}; learned ones need it, others take none"
             )
-        if self.max_length is not None and self.max_length < 1:
-            raise UserError(f"max_length {self.max_length} holds no position; try 512")
         if self.clip < 1:
             raise UserError(f"clip {self.clip} knows no neighbour; use 1 or more")
         if self.place == "projections" and self.kind not in ABSOLUTE:
@@ -70,10 +68,6 @@ class AttentionConfig:
 
     def __post_init__(self) -> None:
         check_bounds(self)
-        for name in ("width", "num_heads", "num_kv_heads", "memory_width", "own_head_width"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UserError(f"{name} {value} is less than 1")
         if self.projection is None:
             if self.num_heads != 1 or self.groups != 1:
                 raise UserError(

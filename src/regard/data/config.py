@@ -86,8 +86,6 @@ class DataConfig:
             raise UserError(f"hold_out {self.hold_out:g}; give a share up to 0.5, or valid, not both")
         if self.hold_out and any(pairs.tag for pairs in self.train):
             raise UserError("hold_out is for one direction; give valid, with the same tags as train")
-        if self.max_length < 1:
-            raise UserError(f"max_length {self.max_length} leaves no pair; use 1 or more, say 256")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,8 +127,6 @@ class TextDataConfig:
             raise UserError("train names no text; give a file")
         if not 0 <= self.hold_out <= 0.5 or (self.hold_out and self.valid):
             raise UserError(f"hold_out {self.hold_out:g}; give a share up to 0.5, or valid, not both")
-        if self.context < 1:
-            raise UserError(f"context {self.context} shows nothing; use 1 or more, say 256")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +184,5 @@ class LabelledDataConfig:
             raise UserError("train names no examples; give a file")
         if not 0 <= self.hold_out <= 0.5 or (self.hold_out and self.valid):
             raise UserError(f"hold_out {self.hold_out:g}; give a share up to 0.5, or valid, not both")
-        if self.limit is not None and self.limit < 1:
-            raise UserError(f"limit {self.limit} leaves no example; use 1 or more, or drop it")
         if self.max_length < 5:
             raise UserError(f"max_length {self.max_length} has room for marks only; use 5 or more, say 128")

@@ -113,12 +113,10 @@ def read_prepared(path: Path, config: ModelConfig) -> Prepared:
     config = _checked(config)
     arrays, notes = read_arrays(path, ("F32", "I8"))
     order = notes.get(ORDER, "").split()
-    found = [arrays[number] for number in order if number in arrays]
-    if len(found) < len(order):
-        raise UserError(f"{path}: lacks arrays that it names; export the model again")
-    for name, array in arrays.items():
-        if array.ndim != 2 or np.isnan(array).any():
+    for name in {*order, *arrays}:
+        if name not in arrays or arrays[name].ndim != 2 or np.isnan(arrays[name]).any():
             raise UserError(f"{path}: {name} is no matrix of numbers; export the model again")
+    found = [arrays[number] for number in order]
     places = {str(side): arrays[side] for side in ("source", "target") if side in arrays}
     if any(places.shape[1] != _up(config.width) or places.dtype != np.float32 for places in places.values()):
         raise UserError(f"{path}: positions do not fit the model; export it again")
