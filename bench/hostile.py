@@ -150,7 +150,7 @@ def commands(draw: random.Random, name: str) -> list[str]:
         known.append(["import", "model", "out"])
     if name in ("gpt", "transformer", "hf-llama", "hf-gpt2", "hf-marian", "native-int8", "native-gpt-int8"):
         known.append(["run", "model", "--engine", "native", "--max-tokens", "8"])
-        known.append(["export", "model", "out", "--to", "native", "--texts", str(DATA / "few.txt")])
+        known.append(["export", "model", "out", "--to", "native", "--texts", "stdin"])
     return draw.choice(known)
 
 

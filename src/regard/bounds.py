@@ -51,8 +51,8 @@ def check_bound(name: str, value: Any) -> None:
     if isinstance(value, int | float):
         least, most = BOUNDS.get(name, ANY)
         if not least <= value <= most:  # nor is NaN
-            shown = f"{value:,}".removesuffix(".0") if abs(value) < 10**30 else f"{str(value)[:20]}..."
-            raise UserError(f"{name} {shown} is outside {least:,.20g} to {most:,.20g}; use a number between")
+            shown = str(value)[:20] if abs(value) > 1e30 else f"{value:,}".removesuffix(".0")
+            raise UserError(f"{name} {shown} is outside {least:,.12g} to {most:,.12g}; use a number between")
     elif isinstance(value, str) and (len(value) > LONGEST or NO_TEXT.search(value)):
         shown = f"{value[:40]!a}, {len(value):,} characters,"
         raise UserError(f"{name} {shown} is longer than {LONGEST:,} or holds what no text or path does; shorten it")
