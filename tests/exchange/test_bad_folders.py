@@ -15,6 +15,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from regard.data.parts import no_panic
+from regard.decode.filters import Forbid
 from regard.engine.prepare import read_arrays
 from regard.errors import UserError
 from regard.exchange.huggingface import read_folder, write_folder
@@ -206,3 +207,7 @@ def test_a_panic_of_the_library_is_a_user_error() -> None:
 
     with pytest.raises(UserError, match=r"^the file \(index out of bounds\); copy it again$"), no_panic("the file"):
         raise PanicException("index out of bounds")
+
+
+def test_words_that_a_model_has_not_need_not_be_forbidden() -> None:
+    assert Forbid((1, 10**8)).apply(torch.zeros(1, 3), torch.zeros(1, 0)).tolist() == [[0, -torch.inf, 0]]

@@ -22,9 +22,9 @@ from regard.exchange.spm import llama_tokenizer, marian_tokenizers
 from regard.exchange.weights import Stored
 from regard.exchange.words import read_tokenizer
 from regard.files import read_regular, write
-from regard.models.build import MODELS
+from regard.models.build import MODELS, shapes_of
 from regard.models.config import BertConfig, GptConfig, ModelConfig, Seq2seqConfig
-from regard.tasks.folder import checked_shapes, read_json
+from regard.tasks.folder import read_json
 
 CODE = ("auto_map", "custom_pipelines")  # settings that name code to run
 GENERATION = "generation_config.json"
@@ -69,8 +69,7 @@ def read_folder(folder: Path) -> Read:
         raise UserError(f"{path}: {'; '.join(given.problems)}")
     if isinstance(config, BertConfig):
         config, longest = read_sentences(folder, config, longest)
-    never = tuple(i for i in _never(folder, values) if 0 <= i < given.number("vocab_size"))
-    return Read(fill(folder, family, config), tokenizers, min(longest, LONGEST), never)
+    return Read(fill(folder, family, config), tokenizers, min(longest, LONGEST), _never(folder, values))
 
 
 def _never(folder: Path, values: Mapping[str, Any]) -> tuple[int, ...]:
@@ -96,7 +95,7 @@ def _tokenizers(folder: Path, config: Any) -> Tokenizers | None:
 def fill(folder: Path, family: Family, config: ModelConfig) -> nn.Module:
     """A model with the folder's weights."""
     stored = Stored(folder)
-    wanted = checked_shapes(config, len(stored.shapes), folder / "config.json")
+    wanted = shapes_of(config)
     rules = family.rules(config)
     if not any(name.startswith(family.prefix) for name in stored.shapes):  # the trunk alone was saved
         rules = [replace(rule, theirs=rule.theirs.removeprefix(family.prefix)) for rule in rules]

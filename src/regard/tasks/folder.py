@@ -12,7 +12,7 @@ from typing import Any, get_args
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from regard.bounds import check_bound, check_memory
+from regard.bounds import check_bound
 from regard.data.config import LabelTask
 from regard.data.tokenizer import Tokenizer, Tokenizers
 from regard.decode.config import Beam, Greedy, Sample, Search
@@ -111,7 +111,11 @@ def save_settings(
 
 def load_folder(folder: Path) -> Loaded:
     """What `regard train`, `regard import` or `regard export --to native` wrote."""
-    path, described = folder / CONFIG, _described(folder)
+    path, described = folder / CONFIG, read_json(folder)
+    if described.get("format") != FORMAT:
+        raise UserError(f'{path}: is not a Regard model (no "format": "{FORMAT}")')
+    if described.get("version") != VERSION:
+        raise UserError(f"{path}: has format version {described.get('version')!s:.60}; this Regard reads {VERSION}")
     task = str(described.get("task"))
     if task not in TASKS:
         raise UserError(f"{path}: is a model for {task:.60}; this Regard knows {', '.join(TASKS)}")
@@ -128,10 +132,10 @@ def load_folder(folder: Path) -> Loaded:
 def _model(path: Path, config: ModelConfig) -> Any:
     from torch import from_numpy
 
-    from regard.models.build import MODELS
+    from regard.models.build import MODELS, shapes_of
 
     found = _weights(path)
-    _compare(found, checked_shapes(config, len(found), path.with_name(CONFIG)), path)
+    _compare(found, shapes_of(config), path)
     model = MODELS[type(config)](config)
     model.load_state_dict({name: from_numpy(x) for name, x in found.items()}, strict=False)  # tied: stored once
     return model
@@ -172,15 +176,6 @@ def read_json(folder: Path) -> dict[str, Any]:
     return described
 
 
-def _described(folder: Path) -> dict[str, Any]:
-    described, path = read_json(folder), folder / CONFIG
-    if described.get("format") != FORMAT:
-        raise UserError(f'{path}: is not a Regard model (no "format": "{FORMAT}")')
-    if described.get("version") != VERSION:
-        raise UserError(f"{path}: has format version {described.get('version')}; this Regard reads {VERSION}")
-    return described
-
-
 def _valid(schema: Any, described: dict[str, Any], name: str, path: Path) -> Any:
     try:
         valid = TypeAdapter(schema).validate_python(described.get(name))
@@ -191,18 +186,6 @@ def _valid(schema: Any, described: dict[str, Any], name: str, path: Path) -> Any
     except ValidationError as error:
         told = "; ".join(f"{'.'.join(map(str, (name, *e['loc'])))}: {e['msg']}" for e in error.errors()[:5])
         raise UserError(f"{path}: {told}; copy the folder again, or train again") from error
-
-
-def checked_shapes(config: ModelConfig, num_stored: int, path: Path) -> dict[str, tuple[int, ...]]:
-    """Of each weight, without making any: settings that lie cost neither memory nor time."""
-    from regard.models.build import shapes_of
-
-    layers = sum(value for name, value in vars(getattr(config, "trunk", config)).items() if name.endswith("layers"))
-    if layers > num_stored:
-        raise UserError(f"{path}: {layers:,} layers, and weights of {num_stored:,} names; they do not belong together")
-    shapes = shapes_of(config)
-    check_memory(shapes.values())
-    return shapes
 
 
 def _compare(found: Mapping[str, Array], wanted: Mapping[str, tuple[int, ...]], path: Path) -> None:

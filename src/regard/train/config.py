@@ -254,11 +254,9 @@ AnyRecipe = Recipe | RunningRecipe | ReadRecipe
 
 def read_recipe(path: Path, overrides: Sequence[str] = ()) -> AnyRecipe:
     """Of whichever task the file names, translation if it names none."""
-    found: AnyRecipe = recipes.read(cast(Any, AnyRecipe), path, overrides)
-    return found
+    return cast(AnyRecipe, recipes.read(cast(Any, AnyRecipe), path, overrides))
 
 
 def parse_recipe(text: str, name: str, overrides: Sequence[str] = ()) -> AnyRecipe:
     """The same, from a text that is called `name`."""
-    found: AnyRecipe = recipes.parse(cast(Any, AnyRecipe), text, name, overrides)
-    return found
+    return cast(AnyRecipe, recipes.parse(cast(Any, AnyRecipe), text, name, overrides))
