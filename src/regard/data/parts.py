@@ -24,13 +24,14 @@ PARTS = {
     "post_processor": "BertProcessing ByteLevel RobertaProcessing TemplateProcessing",
 }
 STEPS = ("normalizers", "pretokenizers", "decoders", "processors")  # of a Sequence of each
-_WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}%s| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+_WORDS = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}%s| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 PATTERNS = {  # no other regular expression is run: some take longer than anyone waits
     " {2,}", "^ +", "▁+$", "^▁+$", " +▁", r"\s+", r"[\s\S]", r"[^\S\n]+", r"\n", "[\\r\\n]", r"[\n\r\t]",
     r"\s{2,}|[\n\r\t]", r"\s?\p{L}+", r"\s?\p{P}+", r"\p{N}", "[一-龥ࠀ-一가-퟿]+",
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",  # GPT-2
-    _WORDS % "{1,3}" + r"|\s+(?!\S)|\s+",  # Llama 3
-    _WORDS % "" + r"|\s+(?!\S)|\s+",
+    _WORDS % "{1,3}", _WORDS % "",  # Llama 3, and those after GPT-4's
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+"
     r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",  # Mistral
 }  # fmt: skip
@@ -38,8 +39,8 @@ PATTERNS = {  # no other regular expression is run: some take longer than anyone
 
 @contextmanager
 def no_panic(what: str = "") -> Iterator[None]:
-    """The library raises plain Exception, and panics by what is no Exception at all; here both are a UserError that
-    says what is wrong, or without that a ValueError."""
+    """The library raises plain Exception, and panics by what is none; both become a UserError, or without `what` a
+    ValueError."""
     try:
         yield
     except (UserError, KeyboardInterrupt, SystemExit):
