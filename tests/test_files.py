@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from regard.errors import UserError
-from regard.files import MANIFEST, MARK, append, broken, check_space, digest, write, write_folder
+from regard.files import MANIFEST, MARK, append, broken, check_space, digest, read_regular, write, write_folder
 
 CONTENTS: dict[str, Callable[[Path], None] | bytes] = {
     "a.bin": b"weights",
@@ -199,3 +199,23 @@ def test_room_on_the_disk_is_checked(tmp_path: Path) -> None:
         check_space(tmp_path, 10**18)
     with pytest.raises(UserError, match="none: cannot be written"):
         check_space(tmp_path / "none", 1)
+
+
+def test_only_regular_files_within_the_limit_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_bytes(b"12345")
+    assert read_regular(path, 5) == b"12345"
+    os.truncate(path, 6 << 30)  # sparse
+    with pytest.raises(
+        UserError, match=r"config.json: has 6,442,450,944 bytes, and at most 5 are read; check the name"
+    ):
+        read_regular(path, 5)
+    os.mkfifo(tmp_path / "pipe")  # nobody writes there
+    (tmp_path / "zeros").symlink_to("/dev/zero")
+    (tmp_path / "loop").symlink_to("loop")
+    for name, why in (("pipe", "no regular file"), ("zeros", "no regular file"), (".", "no regular file")):
+        with pytest.raises(UserError, match=f"is {why}; check the name"):
+            read_regular(tmp_path / name, 5)
+    for name, why in (("loop", "symbolic links"), ("missing", "No such file"), ("a\0b", "embedded null")):
+        with pytest.raises(UserError, match=f"cannot be read .*{why}"):
+            read_regular(tmp_path / name, 5)

@@ -231,6 +231,15 @@ MISTAKES = {
     ),
     "no such character": ('name: "\\UFFFFFFFF"', ["r.yaml: holds an escape such as \\U that names no character"]),
     "deep": ("train: " + "[" * 30, ["r.yaml:1: is nested deeper than 20 levels; no recipe needs so many"]),
+    "base 60": ("train:\n  lr: 1:30", ["r.yaml:2: train.lr is 1:30, but takes a number"]),
+    "endless digits": (
+        f"train:\n  lr: 1\n  steps: {'9' * 5000}",
+        [f"r.yaml:3: train.steps is {'9' * 57}..., but takes a whole number or null"],
+    ),
+    "too many values": (
+        f"train: {{lr: 1, tags: [{'1,' * 20_000}]}}",
+        ["r.yaml:1: is past 10,000 keys and values; no recipe needs so many"],
+    ),
     "large": (
         "#" * (MOST_BYTES + 1),
         ["r.yaml: is larger than 1 MB; a recipe is a page of settings, so keep data in other files"],
@@ -259,6 +268,15 @@ def test_mistakes_are_told_with_line_key_and_remedy(mistake: str) -> None:
         assert line == message or (mistake == "no such character" and line.startswith(message))
 
 
+def test_many_mistakes_are_told_in_a_message_of_bounded_size() -> None:
+    with pytest.raises(UserError) as error:
+        parse(Recipe, "train: {lr: 1}\n" + "".join(f"naem{i}: {'1:' * 99}1\n" for i in range(4000)), "r.yaml")
+    said = str(error.value).splitlines()
+    assert len(said) == 21
+    assert said[-1] == "and 3980 problems more"
+    assert said[0] == "r.yaml:2: unknown key naem0; did you mean name?"
+
+
 def test_bytes_that_are_not_text_are_told_with_their_line(tmp_path: Path) -> None:
     path = tmp_path / "r.yaml"
     path.write_bytes(b"train: {lr: 1}\nname: \xe9t\xe9\n")
@@ -267,15 +285,16 @@ def test_bytes_that_are_not_text_are_told_with_their_line(tmp_path: Path) -> Non
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    for path, why in ((tmp_path / "none.yaml", "No such file or directory"), (tmp_path, "Is a directory")):
-        with pytest.raises(UserError, match=rf"^{path}: cannot be read \({why}\); is the path right\?$"):
+    missing = r"cannot be read \(No such file or directory\)"
+    for path, why in ((tmp_path / "none.yaml", missing), (tmp_path, "is no regular file")):
+        with pytest.raises(UserError, match=rf"^{path}: {why}; check the name$"):
             read(Recipe, path)
 
 
 def test_a_large_file_is_not_taken_in(tmp_path: Path) -> None:
     path = tmp_path / "r.yaml"
     path.write_text("name: ä\n" + "#ä" * MOST_BYTES, "utf-8")
-    with pytest.raises(UserError, match="larger than 1 MB"):
+    with pytest.raises(UserError, match="and at most 1,048,576 are read"):
         read(Recipe, path)
 
 

@@ -7,9 +7,10 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from regard.errors import UserError
 
@@ -147,3 +148,22 @@ def _flush(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def open_regular(path: Path, limit: int) -> BinaryIO:
+    """A file to read, once it is known to be a regular one of at most `limit` bytes: no pipe that never ends."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # without waiting for a pipe's writer
+    except (OSError, ValueError) as error:  # ValueError: a name with a NUL in it
+        raise UserError(f"{path}: cannot be read ({getattr(error, 'strerror', error)}); check the name") from error
+    status = os.fstat(handle)
+    if stat.S_ISREG(status.st_mode) and status.st_size <= limit:
+        return os.fdopen(handle, "rb")
+    os.close(handle)
+    what = f"has {status.st_size:,} bytes, and at most {limit:,} are read"
+    raise UserError(f"{path}: {what if stat.S_ISREG(status.st_mode) else 'is no regular file'}; check the name")
+
+
+def read_regular(path: Path, limit: int = 64 << 20) -> bytes:
+    with open_regular(path, limit) as file:
+        return file.read(limit + 1)

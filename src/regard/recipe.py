@@ -21,10 +21,13 @@ from pydantic import TypeAdapter
 from yaml import MappingNode, Node, ScalarNode, SequenceNode
 
 from regard.errors import UserError
+from regard.files import read_regular
 
 R = TypeVar("R")
 MOST_BYTES = 1 << 20
+MOST_NODES = 10_000  # keys and values; a second of work
 DEEPEST = 20
+MOST_SHOWN = 20  # problems
 OPTION = "--set "  # begins the name of a value that stands in no file
 PROBLEM = object()  # stands for a value whose mistake is already told
 MAP, SEQUENCE, STRING, NULL, BOOL, INT, FLOAT = (
@@ -37,11 +40,7 @@ WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "
 
 def read(schema: type[R], path: Path, overrides: Sequence[str] = ()) -> R:
     """The recipe in a file, changed by overrides such as "train.lr=3e-4"."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror or error}); is the path right?") from error
+    data = read_regular(path, MOST_BYTES)
     return parse(schema, data.decode("utf-8-sig", "surrogateescape"), str(path), overrides)
 
 
@@ -59,7 +58,8 @@ def parse(schema: type[R], text: str, name: str, overrides: Sequence[str] = ()) 
     else:
         problems.append(f"{_where(root)}: a recipe is lines such as 'key: value', not {_given(root)}; write it so")
     if problems:
-        raise UserError("\n".join(problems))
+        more = [f"and {len(problems) - MOST_SHOWN} problems more"] if len(problems) > MOST_SHOWN else []
+        raise UserError("\n".join(problems[:MOST_SHOWN] + more))
     return typing.cast(R, recipe)
 
 
@@ -80,7 +80,7 @@ class _Loader(yaml.SafeLoader):
 
     def __init__(self, text: str, name: str) -> None:
         super().__init__(text)
-        self.name, self.depth = name, 0
+        self.name, self.depth, self.nodes = name, 0, 0
 
     def compose_node(self, parent: Node | None, index: Any) -> Node | None:
         events: Any = self
@@ -89,8 +89,11 @@ class _Loader(yaml.SafeLoader):
             if said is not None:
                 raise UserError(f"{_where(event)}: {_safe(said)} is {what}; a recipe has none, so write plain values")
         self.depth += 1
+        self.nodes += 1
         if self.depth > DEEPEST:
             raise UserError(f"{_where(event)}: is nested deeper than {DEEPEST} levels; no recipe needs so many")
+        if self.nodes > MOST_NODES:
+            raise UserError(f"{_where(event)}: is past {MOST_NODES:,} keys and values; no recipe needs so many")
         node = super().compose_node(parent, index)
         self.depth -= 1
         return node
@@ -187,7 +190,7 @@ class _Builder:
             try:
                 return _adapter(wanted).validate_json(json.dumps(_value(node, options)), strict=True)
             except ValueError:
-                near = _near(node.value, [str(choice) for option in options for choice in _choices(option)])
+                near = self.near(node.value, [str(choice) for option in options for choice in _choices(option)])
         hint = f"; did you mean {near}?" if near else ""
         return self.problem(where, f"{path or 'the recipe'} is {_given(node)}, but takes {_words(wanted)}{hint}")
 
@@ -210,7 +213,7 @@ class _Builder:
             if name in known:
                 values[name] = self.build(_hints(schema)[name], value, _join(path, name), _where(key), values[name])
             else:
-                near = _near(name, known)
+                near = self.near(name, known)
                 meant.add(near)
                 remedy = f"did you mean {near}?" if near else f"known here: {', '.join(known)}"
                 self.problem(_where(key), f"unknown key {_join(path, name)}; {remedy}")
@@ -247,14 +250,20 @@ class _Builder:
         values = tuple(self.build(type_, item, f"{path}[{i}]", _where(item)) for i, (type_, item) in pairs)
         return PROBLEM if PROBLEM in values else values
 
+    def near(self, name: str, known: Iterable[str]) -> str | None:
+        """The likeliest of the known names, while anybody will read it."""
+        shown = len(self.problems) < MOST_SHOWN
+        return next(iter(difflib.get_close_matches(name[:100], list(known), 1, 0.5)), None) if shown else None
+
     def problem(self, where: str, message: str) -> object:
-        self.problems.append(f"{where}: {message}")
+        self.problems.append(f"{where}: {_safe(message, 1000)}")
         return PROBLEM
 
 
 def _value(node: ScalarNode, options: list[Any]) -> Any:
     """What a scalar means: its text where only text is wanted, else as YAML has it."""
     only_text = node.tag != NULL and all(option in (str, Path, type(None)) for option in options)
+    only_text |= ":" in node.value  # 1:30 is no number of base 60
     if only_text or node.tag not in (NULL, BOOL, INT, FLOAT) or any(node.value in _choices(each) for each in options):
         return node.value
     try:
@@ -326,13 +335,9 @@ def _join(path: str, name: str) -> str:
     return f"{path}.{_safe(name)}" if path else _safe(name)
 
 
-def _near(name: str, known: Iterable[str]) -> str | None:
-    return next(iter(difflib.get_close_matches(name[:100], list(known), 1, 0.5)), None)
-
-
-def _safe(text: str) -> str:
+def _safe(text: str, longest: int = 60) -> str:
     """Text from a file, fit for a terminal."""
-    text = text if len(text) <= 60 else f"{text[:57]}..."
+    text = text if len(text) <= longest else f"{text[: longest - 3]}..."
     return text if text.isprintable() else ascii(text)
 
 

@@ -85,7 +85,7 @@ def test_rows_of_a_cache_are_selected_and_old_places_dropped() -> None:
         ({"width": 3, "num_heads": 4}, "width 3 is not a multiple of num_heads 4; try 4"),
         ({"width": 32, "num_heads": 8, "num_kv_heads": 3}, "num_kv_heads 3 does not divide num_heads 8; try 2"),
         ({"width": 32, "num_heads": 2, "num_kv_heads": 4}, "num_kv_heads 4 does not divide num_heads 2; try 2"),
-        ({"width": 0}, "width 0 is less than 1"),
+        ({"width": 0}, "width 0 is outside 1 to"),
         ({"width": 8, "num_heads": 2, "projection": None}, "heads without projections would be alike"),
     ],
 )

@@ -131,7 +131,7 @@ def test_queries_sit_at_the_last_keys_and_count_from_their_start() -> None:
     [
         ({"kind": "learned"}, "learned ones need it"),
         ({"kind": "rotary", "max_length": 5}, "others take none"),
-        ({"kind": "learned", "max_length": 0}, "holds no position"),
+        ({"kind": "learned", "max_length": 0}, "max_length 0 is outside 1 to"),
         ({"kind": "alibi", "place": "projections"}, "has its own place"),
         ({"kind": "shaw", "clip": 0}, "use 1 or more"),
         ({"base": 1.0}, "try 10000"),

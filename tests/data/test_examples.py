@@ -221,7 +221,8 @@ def test_broken_questions_are_told_by_their_number(tmp_path: Path, monkeypatch: 
         assert "c.json: not of SQuAD's layout" in refusal(put(tmp_path / "c.json", text), "spans")
     assert "no example" in refusal(put(tmp_path / "d.json", squad([])), "spans")
     assert "e.json: cannot be read (No such file" in refusal(ExamplesConfig(file=str(tmp_path / "e.json")), "spans")
-    assert "cannot be read (embedded null" in refusal(ExamplesConfig(file="a\0.json"), "spans")
+    with pytest.raises(UserError, match="file .* holds what no text or path does"):
+        ExamplesConfig(file="a\0.json")
     monkeypatch.setattr(module, "LARGEST", 1 << 20)
     assert "larger than 1 MB" in refusal(put(tmp_path / "f.json", " " * (1 << 20) + "{}"), "spans")
 
@@ -370,7 +371,7 @@ def test_settings_that_cannot_work_are_refused() -> None:
         ({"train": ()}, "train names no examples"),
         ({"train": some, "hold_out": 0.6}, "hold_out 0.6; give a share up to 0.5, or valid, not both"),
         ({"train": some, "valid": some, "hold_out": 0.1}, "or valid, not both"),
-        ({"train": some, "limit": 0}, "limit 0 leaves no example"),
+        ({"train": some, "limit": 0}, "limit 0 is outside 1 to"),
         ({"train": some, "max_length": 4}, "max_length 4 has room for marks only"),
     ):
         with pytest.raises(UserError, match=why):

@@ -1,6 +1,7 @@
 """Folders that are wrong, by accident or on purpose: every problem told, nothing run, little time and memory."""
 
 import json
+import os
 import pickle
 import shutil
 import struct
@@ -13,10 +14,15 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from regard.data.parts import no_panic
+from regard.decode.filters import Forbid
+from regard.engine.prepare import read_arrays
 from regard.errors import UserError
 from regard.exchange.huggingface import read_folder, write_folder
 from regard.models.build import build
 from regard.models.presets import llama
+from regard.tasks.folder import load_folder
+from tests.fixtures.make import MODELS
 
 
 @pytest.fixture(scope="module")
@@ -88,14 +94,37 @@ def as_integers(tensors: dict[str, torch.Tensor]) -> None:
     tensors["model.norm.weight"] = torch.ones(8, dtype=torch.int64)
 
 
+def in_place(path: Path, make: Callable[[Path], Any]) -> None:
+    path.unlink()
+    make(path)
+
+
+def zeros(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+CHAIN: dict[str, Any] = {
+    "type": "Sequence",
+    "normalizers": [{"type": "Replace", "pattern": {"String": "a"}, "content": "aaaaaaaaaa"}] * 40,
+}
+RUNAWAY = {"type": "Replace", "pattern": {"Regex": "(a+)+$"}, "content": ""}
+ASTRAY = {"type": "Precompiled", "precompiled_charsmap": "AAQAAAAA"}
+
+
+def tokenizer(folder: Path, normalizer: Any, model: Any = None) -> None:
+    model = model or {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}
+    content = {"version": "1.0", "added_tokens": [], "normalizer": normalizer, "model": model}
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+
+
 BAD: dict[str, tuple[Callable[[Path], Any], str]] = {
     "no config": (lambda f: (f / "config.json").unlink(), "config.json: is missing"),
     "config that is no JSON": (lambda f: (f / "config.json").write_text("{"), "config.json: cannot be read"),
     "config that is a list": (lambda f: (f / "config.json").write_text("[]"), "no page of settings"),
     "unknown kind": (lambda f: settings(f, model_type="mamba"), "model_type 'mamba'; Regard reads gpt2, llama"),
     "code by name": (lambda f: settings(f, auto_map={"AutoModel": "modeling.Evil"}), "auto_map names code to run"),
-    "a lying size": (lambda f: settings(f, hidden_size=1 << 20, vocab_size=1 << 30), "the weights do not fit"),
-    "a billion layers": (lambda f: settings(f, num_hidden_layers=1 << 30), "1,073,741,824 layers, and weights of 11"),
+    "a lying size": (lambda f: settings(f, hidden_size=1 << 18, vocab_size=1 << 22), "weights.* need .* GB"),
+    "a billion layers": (lambda f: settings(f, num_hidden_layers=1 << 30), "num_layers 1,073,741,824 is outside"),
     "no numbers": (lambda f: settings(f, hidden_size="8", vocab_size=None), "vocab_size is missing.*hidden_size is"),
     "missing shard": (lambda f: in_shards(f, "c.safetensors"), "lacks c.safetensors"),
     "shard outside": (lambda f: in_shards(f, "../b.safetensors"), "outside the folder .*do not trust"),
@@ -110,6 +139,18 @@ BAD: dict[str, tuple[Callable[[Path], Any], str]] = {
         "(?s)0.mlp.up_proj.weight is missing, expected is 12x8.*7.*is 2x2, expected is nothing.*norm.weight is 9",
     ),
     "integers": (lambda f: weights(f, as_integers), "model.norm.weight is of I64"),
+    "a fraction of a width": (lambda f: settings(f, hidden_size=8.5), "hidden_size is 8.5"),
+    "no length": (lambda f: settings(f, max_position_embeddings=float("inf")), "max_position_embeddings is inf"),
+    "a word beyond all": (lambda f: settings(f, bad_words_ids=[[float("inf")]]), "bad_words_ids has to be"),
+    "a pipe": (lambda f: in_place(f / "config.json", os.mkfifo), "config.json: is no regular file"),
+    "endless zeros": (lambda f: in_place(f / "model.safetensors", zeros), "is no regular file"),
+    "a sparse giant": (lambda f: os.truncate(f / "config.json", 6 << 30), "at most 1,048,576 are read"),
+    "a chain of normalisers": (lambda f: tokenizer(f, CHAIN), "a normalizer of 40 parts; at most 12"),
+    "a chain in a chain": (lambda f: tokenizer(f, {**CHAIN, "normalizers": [CHAIN]}), "of type 'Sequence'; known are"),
+    "a replacement that grows": (lambda f: tokenizer(f, CHAIN["normalizers"][0]), "of 'a' that is longer"),
+    "a pattern that runs away": (lambda f: tokenizer(f, RUNAWAY), "the pattern .* none of the known"),
+    "a map that leads astray": (lambda f: tokenizer(f, ASTRAY), "its tokenizer cannot be read"),
+    "a model without end": (lambda f: tokenizer(f, None, {"type": "Unigram", "vocab": [["", 0]]}), "without a char"),
 }  # fmt: skip
 
 
@@ -130,3 +171,43 @@ def test_a_bad_folder_is_refused_in_words(name: str, sound: Path, tmp_path: Path
     with pytest.raises(UserError, match=message):
         read_folder(folder)
     assert not (tmp_path / "bomb-went-off").exists()
+
+
+def test_a_folder_of_ours_that_lies_is_refused_in_words(tmp_path: Path) -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"task": ["a"]}, r"is a model for \['a'\]; this Regard knows"),
+        ({"max_length": 10**300}, "max_length .* is outside 1 to"),
+        ({"search": {"max_ratio": 1e300}}, "max_ratio .* is outside 0 to"),
+        ({"search": {"length_penalty": float("nan")}}, "length_penalty nan is outside -10 to 10"),
+        ({"model": {"vocabulary": 10**9}}, "vocabulary 1,000,000,000 is outside 0 to"),
+        ({"model": {"num_layers": 10**6}}, "num_layers 1,000,000 is outside 1 to 256"),
+    ]
+    for number, (change, message) in enumerate(cases):
+        folder = tmp_path / str(number)
+        shutil.copytree(MODELS / "gpt", folder)
+        stored = json.loads((folder / "config.json").read_text())
+        for key, value in change.items():
+            stored[key] = {**stored[key], **value} if isinstance(value, dict) else value
+        (folder / "config.json").write_text(json.dumps(stored))
+        with pytest.raises(UserError, match=message):
+            load_folder(folder)
+
+
+def test_weights_of_other_kinds_or_without_numbers_are_refused(tmp_path: Path) -> None:
+    for kind, shape, size in (("F8_E4M3", [4], 4), ("F32", [0, 1 << 62], 0)):
+        header = json.dumps({"a": {"dtype": kind, "shape": shape, "data_offsets": [0, size]}}).encode()
+        (tmp_path / "a.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes(size))
+        with pytest.raises(UserError, match=r"a.safetensors: cannot be read \((a is of|.*[Oo]verflow)"):
+            read_arrays(tmp_path / "a.safetensors", ("F32",))
+
+
+def test_a_panic_of_the_library_is_a_user_error() -> None:
+    class PanicException(BaseException):
+        pass
+
+    with pytest.raises(UserError, match=r"^the file \(index out of bounds\); copy it again$"), no_panic("the file"):
+        raise PanicException("index out of bounds")
+
+
+def test_words_that_a_model_has_not_need_not_be_forbidden() -> None:
+    assert Forbid((1, 10**8)).apply(torch.zeros(1, 3), torch.zeros(1, 0)).tolist() == [[0, -torch.inf, 0]]

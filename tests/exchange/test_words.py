@@ -115,7 +115,7 @@ def test_a_binary_that_is_none_costs_nothing(tmp_path: Path) -> None:
     path.write_bytes(b"\0" * 5)
     with pytest.raises(UserError, match="no model of llama2.c"):
         read_llama2c(path)
-    path.write_bytes(struct.pack("<7i", 1 << 20, 1 << 30, 1000, 8, 8, 1 << 30, 512))
+    path.write_bytes(struct.pack("<7i", 1 << 18, 1 << 18, 256, 8, 8, 1 << 22, 512))
     with pytest.raises(UserError, match="a model of this shape has .* bytes, and the file 28"):
         read_llama2c(path)
     path.write_bytes(struct.pack("<7i", 64, 4, 1, 0, 1, 5, 2))

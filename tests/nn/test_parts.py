@@ -68,11 +68,11 @@ def test_unknown_names_are_told_with_the_known_ones() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: StackConfig(hidden=0), "must be at least 1"),
+        (lambda: StackConfig(hidden=0), "hidden 0 is outside 1 to"),
         (lambda: StackConfig(dropout=1.0), "outside"),
         (lambda: StackConfig(num_heads=3), "not a multiple of num_heads 3"),
-        (lambda: TransformerConfig(decoder_layers=0), "6 encoder and 0 decoder layers"),
-        (lambda: RecurrentLayersConfig(input_width=0, width=8), "each must be at least 1"),
+        (lambda: TransformerConfig(decoder_layers=0), "decoder_layers 0 is outside 1 to 256"),
+        (lambda: RecurrentLayersConfig(input_width=0, width=8), "input_width 0 is outside 1 to"),
     ],
 )
 def test_settings_are_checked(make: object, message: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from regard.bounds import check_bounds
 from regard.errors import UserError
 
 PositionKind = Literal["none", "sinusoid", "learned", "shaw", "rotary", "alibi", "index", "fraction"]
@@ -28,12 +29,11 @@ class PositionConfig:
     """Of the wavelengths of sinusoids and rotations."""
 
     def __post_init__(self) -> None:
+        check_bounds(self)
         if (self.kind == "learned") != (self.max_length is not None):
             raise UserError(
                 f"position {self.kind} with max_length {self.max_length}; learned ones need it, others take none"
             )
-        if self.max_length is not None and self.max_length < 1:
-            raise UserError(f"max_length {self.max_length} holds no position; try 512")
         if self.clip < 1:
             raise UserError(f"clip {self.clip} knows no neighbour; use 1 or more")
         if self.place == "projections" and self.kind not in ABSOLUTE:
@@ -67,10 +67,7 @@ class AttentionConfig:
     kernel: str = "auto"
 
     def __post_init__(self) -> None:
-        for name in ("width", "num_heads", "num_kv_heads", "memory_width", "own_head_width"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UserError(f"{name} {value} is less than 1")
+        check_bounds(self)
         if self.projection is None:
             if self.num_heads != 1 or self.groups != 1:
                 raise UserError(

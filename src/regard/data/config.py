@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from regard.bounds import check_bounds
 from regard.errors import UserError
 
 TokenizerKind = Literal["bpe", "unigram", "characters", "words"]
@@ -26,6 +27,7 @@ class TokenizerConfig:
     """Unicode form that text is brought to; nfkc also folds ligatures, widths and the like."""
 
     def __post_init__(self) -> None:
+        check_bounds(self)
         least = 300 if self.kind in ("bpe", "unigram") else NUM_CONTROLS + 1
         if self.vocabulary < least:
             why = f"{NUM_BYTES} bytes and {NUM_CONTROLS} control tokens" if least == 300 else "the control tokens"
@@ -48,6 +50,7 @@ class PairsConfig:
     """Name of the direction, such as de, in a model of several."""
 
     def __post_init__(self) -> None:
+        check_bounds(self)
         given = [name for name in ("source", "target", "pairs", "corpus") if getattr(self, name) is not None]
         if given not in (["source", "target"], ["pairs"], ["corpus"]):
             raise UserError(
@@ -76,14 +79,13 @@ class DataConfig:
     """Tokens; training pairs with a longer side are left out and counted."""
 
     def __post_init__(self) -> None:
+        check_bounds(self)
         if not self.train:
             raise UserError("train names no data; give source and target, or pairs")
         if not 0 <= self.hold_out <= 0.5 or (self.hold_out and self.valid):
             raise UserError(f"hold_out {self.hold_out:g}; give a share up to 0.5, or valid, not both")
         if self.hold_out and any(pairs.tag for pairs in self.train):
             raise UserError("hold_out is for one direction; give valid, with the same tags as train")
-        if self.max_length < 1:
-            raise UserError(f"max_length {self.max_length} leaves no pair; use 1 or more, say 256")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +98,7 @@ class RunningText:
     """A corpus kept below REGARD_DATA: wikitext2/train, tinyshakespeare/all, texts of glue/SST-2/train and so on."""
 
     def __post_init__(self) -> None:
+        check_bounds(self)
         if (self.file is None) == (self.corpus is None):
             raise UserError(f"text from file {self.file} and corpus {self.corpus}; give one of the two")
 
@@ -119,12 +122,11 @@ class TextDataConfig:
     """Whether a document that shares its place with others sees itself alone."""
 
     def __post_init__(self) -> None:
+        check_bounds(self)
         if not self.train:
             raise UserError("train names no text; give a file")
         if not 0 <= self.hold_out <= 0.5 or (self.hold_out and self.valid):
             raise UserError(f"hold_out {self.hold_out:g}; give a share up to 0.5, or valid, not both")
-        if self.context < 1:
-            raise UserError(f"context {self.context} shows nothing; use 1 or more, say 256")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,6 +158,7 @@ class ExamplesConfig:
     """A corpus kept below REGARD_DATA: glue/SST-2/train, squad/train and so on."""
 
     def __post_init__(self) -> None:
+        check_bounds(self)
         if (self.file is None) == (self.corpus is None):
             raise UserError(f"examples from file {self.file} and corpus {self.corpus}; give one of the two")
 
@@ -176,11 +179,10 @@ class LabelledDataConfig:
     """Tokens of an example at most; longer ones are cut, documents of spans are read in overlapping windows."""
 
     def __post_init__(self) -> None:
+        check_bounds(self)
         if not self.train:
             raise UserError("train names no examples; give a file")
         if not 0 <= self.hold_out <= 0.5 or (self.hold_out and self.valid):
             raise UserError(f"hold_out {self.hold_out:g}; give a share up to 0.5, or valid, not both")
-        if self.limit is not None and self.limit < 1:
-            raise UserError(f"limit {self.limit} leaves no example; use 1 or more, or drop it")
         if self.max_length < 5:
             raise UserError(f"max_length {self.max_length} has room for marks only; use 5 or more, say 128")

@@ -29,4 +29,4 @@ def word_numbers(spelled: list[bytes]) -> list[int]:
         else:
             inside = True
         numbers += [word] * len(character.encode("utf-8", "surrogateescape"))
-    return [numbers[end - 1] for end in accumulate(map(len, spelled))]
+    return [numbers[end - 1] if end else 0 for end in accumulate(map(len, spelled))]  # an id may spell nothing

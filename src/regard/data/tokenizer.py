@@ -19,8 +19,10 @@ from typing import Any, get_args
 from tokenizers import Tokenizer as Library
 
 from regard import files
+from regard.bounds import check_bound
 from regard.data.config import NUM_BYTES, NUM_CONTROLS, TokenizerConfig, TokenizerKind
 from regard.data.library import MISSING, MODELS, learn, prepared, set_parts, valid_unicode
+from regard.data.parts import load_library, no_panic
 from regard.data.spelling import BYTES, label, word_numbers
 from regard.errors import UserError
 
@@ -76,16 +78,10 @@ class Tokenizer:
     @staticmethod
     def load(path: Path) -> Tokenizer:
         """Read what `save` wrote."""
-        try:
-            size = path.stat().st_size
-            if size > LARGEST:
-                raise UserError(f"{path}: {size} bytes are no tokenizer; at most {LARGEST} are read, so check the name")
-            data = path.read_bytes()
-        except OSError as error:
-            raise UserError(f"{path}: cannot be read ({error.strerror or error}); check the name") from error
+        data = files.read_regular(path, LARGEST)
         try:
             return _parsed(json.loads(data))
-        except Exception as error:  # the library raises plain Exception
+        except Exception as error:
             raise UserError(f"{path}: no tokenizer of Regard ({error}); copy it again from where it came") from error
 
     def save(self, path: Path) -> None:
@@ -142,6 +138,7 @@ class Tokenizer:
     def _ready(self, texts: Sequence[str], spaced: bool) -> list[str]:
         return [prepared(text, self.kind) if spaced else valid_unicode(text) for text in texts]
 
+    @no_panic("the tokenizer cannot split a text")
     def _encode(self, ready: Sequence[str], *, places: bool) -> list[Placed]:
         """Ids by the library alone, with their places if they are wanted, which takes longer."""
         run = self._library.encode_batch if places else self._library.encode_batch_fast
@@ -243,9 +240,13 @@ class ForeignTokenizer(Tokenizer):
         words: Mapping[str, int] | None = None,
     ) -> None:
         """`frame`: ids before and after every text; `words`: ids of pieces, where they are not the library's own."""
+        check_bound("vocabulary", vocabulary)
+        if odd := [i for i in chain(*frame) if not 0 <= i < vocabulary]:
+            raise UserError(f"texts are framed by an id {odd[0]}, and the model has {vocabulary} words")
+        controls = {i: name for i, name in controls.items() if 0 <= i < vocabulary}
         self.frame, self._words = frame, words
         plain = {**library, "added_tokens": [], "post_processor": None, "truncation": None, "padding": None}
-        self._library = Library.from_str(json.dumps(plain))
+        self._library = load_library(plain)
         self.tags, self._controls, self.vocabulary = (), dict(controls), vocabulary
         self.end = next((i for i, name in controls.items() if name in ENDS), END)
         self._bytes = [b""] * vocabulary
@@ -270,14 +271,14 @@ class ForeignTokenizer(Tokenizer):
     def _ready(self, texts: Sequence[str], spaced: bool) -> list[str]:
         return [valid_unicode(text) for text in texts]
 
+    @no_panic("the tokenizer cannot split a text")
     def _encode(self, ready: Sequence[str], *, places: bool) -> list[Placed]:
         heads = [CODE.match(text) for text in ready]
         codes = [head[0] if head and head[0] in self._codes else "" for head in heads]
         rest = [text.removeprefix(code) for text, code in zip(ready, codes, strict=True)]
         slow = places or self._words is not None  # the fast one tells no pieces
-        found = (self._library.encode_batch if slow else self._library.encode_batch_fast)(
-            rest, add_special_tokens=False
-        )
+        run = self._library.encode_batch if slow else self._library.encode_batch_fast
+        found = run(rest, add_special_tokens=False)
         told = []
         for code, one in zip(codes, found, strict=True):
             ids = one.ids if self._words is None else [self._words.get(p, self._unknown) for p in one.tokens]
@@ -330,6 +331,7 @@ class Tokenizers:
         return [self.source.framed([*first, *ids]) for ids in self.source.encode(texts)]
 
 
+@no_panic()
 def _parsed(content: dict[str, Any]) -> Tokenizer:
     """A tokenizer that can do all its kind promises; anything raised means that the file is no good."""
     if content["format"] != "regard-tokenizer" or content["version"] != 1:
@@ -344,9 +346,12 @@ def _parsed(content: dict[str, Any]) -> Tokenizer:
     kind, tags = content["kind"], content["tags"]
     if kind not in get_args(TokenizerKind) or not isinstance(tags, list) or not all(isinstance(t, str) for t in tags):
         raise ValueError(f"kind {kind!r} and tags {tags!r}")
-    library = Library.from_str(json.dumps(content["tokenizer"]))
+    form = content["tokenizer"].get("normalizer")
+    library = load_library({**content["tokenizer"], **dict.fromkeys(("pre_tokenizer", "decoder", "post_processor"))})
     if not isinstance(library.model, MODELS[kind]) or library.get_added_tokens_decoder():
         raise ValueError(f"the model is not of kind {kind}, or has added tokens")
+    if form not in (None, {"type": "NFC"}, {"type": "NFKC"}):
+        raise ValueError(f"a normalizer of type {form['type']}")
     vocab = library.get_vocab()
     needed = {MISSING[kind]} if kind in MISSING else set(BYTES)
     if sorted(vocab.values()) != list(range(len(vocab))) or "" in vocab or not needed <= set(vocab):

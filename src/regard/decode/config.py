@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from regard.bounds import check_bounds
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -39,10 +39,7 @@ class Search:
     """Tokens that are not said, however likely: a model that was made elsewhere may have some."""
 
     def __post_init__(self) -> None:
-        if self.max_length < 1:
-            raise UserError(f"max_length {self.max_length} leaves no room for a word; use 1 or more")
-        if self.max_ratio is not None and not 0.0 <= self.max_ratio < math.inf:
-            raise UserError(f"max_ratio {self.max_ratio} is no limit for an output; try 3")
+        check_bounds(self)
 
     def normaliser(self, length: int) -> float:
         """What a log-probability is divided by to become a score."""
@@ -67,10 +64,8 @@ class Sample(Search):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.temperature <= 0.0:
+        if self.temperature < 1e-6:
             raise UserError(f"temperature {self.temperature} is not above 0; use greedy search for the likeliest word")
-        if self.top_k is not None and self.top_k < 1:
-            raise UserError(f"top_k {self.top_k} leaves nothing to draw from; use 1 or more")
         if not 0.0 < self.top_p <= 1.0:
             raise UserError(f"top_p {self.top_p} is outside (0, 1]; try 0.9")
 
@@ -87,10 +82,6 @@ class Beam(Search):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.size < 1:
-            raise UserError(f"beam of {self.size}; use 1 (greedy) or more")
-        if self.ahead < 0:
-            raise UserError(f"ahead {self.ahead}: hypotheses do not get shorter; use 0 or more")
         if not 1 <= self.num_best <= self.size:
             raise UserError(f"num_best {self.num_best} of a beam of {self.size}; ask for 1 to {self.size}")
 

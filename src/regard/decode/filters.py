@@ -51,7 +51,8 @@ class Forbid(Filter):
     words: Sequence[int]
 
     def apply(self, log_probs: Tensor, history: Tensor) -> Tensor:
-        index = torch.tensor(list(self.words), dtype=torch.long, device=log_probs.device)
+        words = [word for word in self.words if word < log_probs.shape[1]]  # a config.json may name others
+        index = torch.tensor(words, dtype=torch.long, device=log_probs.device)
         return log_probs.index_fill(1, index, -torch.inf)
 
 

@@ -13,8 +13,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from regard.attention.config import AttentionConfig, PositionConfig
+from regard.bounds import memory
 from regard.errors import UserError
-from regard.files import write
+from regard.files import open_regular, write
 from regard.models.config import GptConfig, ModelConfig, TransformerConfig
 
 Array = NDArray[Any]
@@ -110,21 +111,31 @@ def write_prepared(path: Path, prepared: Prepared) -> None:
 
 def read_prepared(path: Path, config: ModelConfig) -> Prepared:
     config = _checked(config)
-    try:
-        with safe_open(path, "np") as file:
-            order = ((file.metadata() or {}).get(ORDER) or "").split()
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        found = [arrays[number] for number in order]
-    except (OSError, SafetensorError, TypeError, KeyError) as error:
-        raise UserError(f"{path}: cannot be read ({error}); export the model again") from error
-    for name, array in arrays.items():
-        if array.ndim != 2 or array.dtype not in (np.float32, np.int8) or np.isnan(array).any():
+    arrays, notes = read_arrays(path, ("F32", "I8"))
+    order = notes.get(ORDER, "").split()
+    for name in {*order, *arrays}:
+        if name not in arrays or arrays[name].ndim != 2 or np.isnan(arrays[name]).any():
             raise UserError(f"{path}: {name} is no matrix of numbers; export the model again")
-    places = {side: arrays[side] for side in ("source", "target") if side in arrays}
+    found = [arrays[number] for number in order]
+    places = {str(side): arrays[side] for side in ("source", "target") if side in arrays}
     if any(places.shape[1] != _up(config.width) or places.dtype != np.float32 for places in places.values()):
         raise UserError(f"{path}: positions do not fit the model; export it again")
     small = any(array.dtype == np.int8 for array in found)
     return Prepared(_settings(config, small), config.start, config.position, found, places)
+
+
+def read_arrays(path: Path, kinds: tuple[str, ...]) -> tuple[dict[str, Array], dict[str, str]]:
+    """The tensors of a file, and its notes; nothing is read of a file that memory cannot hold."""
+    open_regular(path, memory() // 2).close()
+    try:
+        with safe_open(path, "np") as file:
+            for name in file.keys():  # noqa: SIM118
+                kind, shape = (part := file.get_slice(name)).get_dtype(), part.get_shape()
+                if kind not in kinds or 0 in shape:
+                    raise ValueError(f"{name} is of {kind} {shape}, and only {', '.join(kinds)} with numbers are read")
+            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
+    except (OSError, SafetensorError, ValueError, TypeError, MemoryError) as error:
+        raise UserError(f"{path}: cannot be read ({error}); copy the folder again") from error
 
 
 def _checked(config: ModelConfig) -> NativeConfig:

@@ -14,7 +14,7 @@ from safetensors.numpy import load, save
 
 from regard.data.store import Store
 from regard.errors import UserError
-from regard.files import write
+from regard.files import read_regular, write
 
 FILE = "shortlist.safetensors"
 ALWAYS, EACH, LEAST = 600, 40, 1e-3  # common words that are always in, words for each of the source, and how probable
@@ -52,7 +52,7 @@ class Shortlist:
         if not path.exists():
             raise UserError(f"{folder}: has no shortlist; make one by `regard export --to native --shortlist`")
         try:
-            found = Shortlist(**load(path.read_bytes()))
+            found = Shortlist(**load(read_regular(path, 1 << 30)))
             ends = found.ends
             if ends.dtype != np.int64 or any(x.dtype != np.int32 or x.ndim != 1 for x in (found.always, found.words)):
                 raise ValueError("its numbers are of another kind")

@@ -15,6 +15,7 @@ from regard.models.config import BertConfig, GptConfig, ModelConfig, Transformer
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
 ACTIVATIONS |= {"silu": "silu", "swish": "silu"}
 LARGEST = 1 << 31
+FRACTIONS = ("eps", "epsilon", "theta")  # end the names of numbers that need not be whole
 
 
 class Given:
@@ -26,10 +27,10 @@ class Given:
     def number(self, name: str, default: float | None = None) -> Any:
         value = self.values.get(name)
         value = default if value is None else value
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < LARGEST:
-            self.problems.append(
-                f"{name} is {'missing' if value is None else repr(value)}; it has to be a number above 0"
-            )
+        kinds = int | float if name.endswith(FRACTIONS) else int
+        if isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value < LARGEST:
+            shown = "missing" if value is None else f"{value!r:.60}"
+            self.problems.append(f"{name} is {shown}; it has to be a number above 0")
             return 1
         return value
 

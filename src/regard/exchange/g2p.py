@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,8 @@ from torch import Tensor
 from regard.data.tokenizer import ForeignTokenizer, Tokenizers
 from regard.errors import UserError
 from regard.exchange.weights import said
-from regard.models.build import MODELS
+from regard.files import open_regular
+from regard.models.build import shapes_of
 from regard.models.config import RecurrentConfig
 
 LETTERS = ("<pad>", "<unk>", "</s>", *"abcdefghijklmnopqrstuvwxyz")
@@ -48,8 +50,7 @@ def read_g2p(path: Path) -> tuple[RecurrentConfig, dict[str, Tensor], Tokenizers
     config = RecurrentConfig(embedding=max(embedding, 1), width=max(width, 1), cell="gru", bidirectional=False)
     config = replace(config.sized(len(LETTERS), len(PHONES)), attention=None, bridge="copy", readout=False)
     config = replace(config, start=PHONES.index("<s>"), end=PHONES.index("</s>"))
-    with torch.device("meta"):
-        wanted = {name: tuple(p.shape) for name, p in MODELS[type(config)](config).named_parameters()}
+    wanted = shapes_of(config)
     problems += [f"{name} is not there" for name in NAMES if name not in found]
     problems += [f"{name} is unknown" for name in found if name not in NAMES]
     for name, array in found.items():
@@ -65,11 +66,10 @@ def read_g2p(path: Path) -> tuple[RecurrentConfig, dict[str, Tensor], Tokenizers
 
 def _arrays(path: Path) -> tuple[dict[str, NDArray[np.float32]], list[str]]:
     """By name, and what is wrong with others; numpy's own reader may unpickle, so it is not asked."""
-    size, found, problems = path.stat().st_size, dict[str, NDArray[np.float32]](), list[str]()
-    if size > LARGEST:
-        raise UserError(f"{path}: {size:,} bytes are no model of g2p-en; at most {LARGEST:,} are read")
+    found, problems = dict[str, NDArray[np.float32]](), list[str]()
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_regular(path, LARGEST) as whole, zipfile.ZipFile(whole) as archive:
+            size = os.fstat(whole.fileno()).st_size
             members = archive.infolist()
             packed = any(member.compress_type != zipfile.ZIP_STORED for member in members)
             if packed or len(members) > MOST_MEMBERS or sum(member.file_size for member in members) > size:

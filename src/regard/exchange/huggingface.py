@@ -15,19 +15,20 @@ from torch import nn
 from regard.attention.encoding import Sinusoid
 from regard.data.tokenizer import Tokenizers
 from regard.errors import UserError
-from regard.exchange.families import FAMILIES, Family
+from regard.exchange.families import FAMILIES, Family, Given
 from regard.exchange.layouts import in_halves
 from regard.exchange.sentences import read_sentences
 from regard.exchange.spm import llama_tokenizer, marian_tokenizers
 from regard.exchange.weights import Stored
-from regard.exchange.words import file_bytes, read_tokenizer
-from regard.files import write
-from regard.models.build import MODELS
+from regard.exchange.words import read_tokenizer
+from regard.files import read_regular, write
+from regard.models.build import MODELS, shapes_of
 from regard.models.config import BertConfig, GptConfig, ModelConfig, Seq2seqConfig
-from regard.tasks.folder import read_json, shapes_of
+from regard.tasks.folder import read_json
 
 CODE = ("auto_map", "custom_pipelines")  # settings that name code to run
 GENERATION = "generation_config.json"
+LONGEST = 1 << 20  # tokens of a text
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,18 +63,21 @@ def read_folder(folder: Path) -> Read:
         start, end, mask = (tokenizers.source.id_of(name) for name in ("[CLS]", "[SEP]", "[MASK]"))
         if start is not None and end is not None and mask is not None:
             config = replace(config, start=start, end=end, mask=mask)
-    longest = int(values.get("max_position_embeddings", values.get("n_positions", 1024)))
+    given = Given(values)
+    longest = int(given.number("max_position_embeddings", given.number("n_positions", 1024)))
+    if given.problems:
+        raise UserError(f"{path}: {'; '.join(given.problems)}")
     if isinstance(config, BertConfig):
         config, longest = read_sentences(folder, config, longest)
-    return Read(fill(folder, family, config), tokenizers, longest, _never(folder, values))
+    return Read(fill(folder, family, config), tokenizers, min(longest, LONGEST), _never(folder, values))
 
 
 def _never(folder: Path, values: Mapping[str, Any]) -> tuple[int, ...]:
     path = folder / GENERATION
     try:
-        told = [values, json.loads(file_bytes(path)) if path.is_file() else {}]
+        told = [values, json.loads(read_regular(path)) if path.is_file() else {}]
         return tuple({int(i) for each in told for (i,) in each.get("bad_words_ids") or []})
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         raise UserError(f"{folder}: bad_words_ids has to be a list of single words ({error})") from error
 
 
@@ -91,7 +95,7 @@ def _tokenizers(folder: Path, config: Any) -> Tokenizers | None:
 def fill(folder: Path, family: Family, config: ModelConfig) -> nn.Module:
     """A model with the folder's weights."""
     stored = Stored(folder)
-    wanted = shapes_of(config, len(stored.shapes), folder / "config.json")
+    wanted = shapes_of(config)
     rules = family.rules(config)
     if not any(name.startswith(family.prefix) for name in stored.shapes):  # the trunk alone was saved
         rules = [replace(rule, theirs=rule.theirs.removeprefix(family.prefix)) for rule in rules]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import torch
 from torch import Tensor
 
 from regard.attention.config import PositionConfig
+from regard.bounds import memory
 from regard.errors import UserError
+from regard.files import open_regular
 from regard.models.config import GptConfig
 
 HEADER = struct.Struct("<7i")
@@ -18,9 +21,8 @@ HEADER = struct.Struct("<7i")
 
 def read_llama2c(path: Path) -> tuple[GptConfig, dict[str, Tensor], int]:
     """Settings, weights under our names, and the longest text that it was trained on."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        head = file.read(HEADER.size)
+    with open_regular(path, memory() // 4) as file:
+        size, head = os.fstat(file.fileno()).st_size, file.read(HEADER.size)
     if len(head) < HEADER.size:
         raise UserError(f"{path}: {size} bytes are no model of llama2.c")
     width, hidden, layers, heads, kv_heads, vocabulary, longest = HEADER.unpack(head)

@@ -9,7 +9,7 @@ from typing import Any
 
 from regard.errors import UserError
 from regard.exchange.families import Given
-from regard.exchange.words import file_bytes
+from regard.files import read_regular
 from regard.models.config import BertConfig
 
 POOLING: dict[str, Any] = {"mean_tokens": "mean", "mean": "mean", "cls_token": "first", "cls": "first"}
@@ -41,4 +41,4 @@ def read_sentences(folder: Path, config: BertConfig, longest: int) -> tuple[Bert
 
 
 def _json(path: Path) -> Any:
-    return json.loads(file_bytes(path))
+    return json.loads(read_regular(path))

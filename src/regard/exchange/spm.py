@@ -10,15 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from tokenizers import Regex, models, normalizers
 from tokenizers import Tokenizer as Library
 
+from regard.data.parts import LONGEST, check_charsmap, no_panic
 from regard.data.tokenizer import CODE, ForeignTokenizer, Tokenizers
 from regard.errors import UserError
-from regard.exchange.words import SPACE, file_bytes, merges_of
+from regard.exchange.words import SPACE, merges_of
+from regard.files import read_regular
 
-LARGEST, MOST_FIELDS, LONGEST = 8 << 20, 1 << 19, 512  # bytes of a file, fields of a message, bytes of a piece
+LARGEST, MOST_FIELDS = 8 << 20, 1 << 19  # bytes of a file, fields of a message
 SIZES = {1: 8, 5: 4}  # bytes of values that do not tell theirs
 NORMAL, UNKNOWN, CONTROL, _, UNUSED, BYTE = range(1, 7)  # what a piece can be; 4: a word that its maker chose
 KINDS = {1: ("unigram", {NORMAL, UNKNOWN, CONTROL, UNUSED}), 2: ("bpe", {NORMAL, UNKNOWN, CONTROL, BYTE})}
@@ -38,9 +39,9 @@ class Spm:
 
 def read_spm(path: Path) -> Spm:
     """Raises UserError for what is no such model, or one of a kind that is unknown here."""
-    try:
+    with no_panic(f"{path}: is no model of sentencepiece that Regard reads"):
         parts: dict[int, list[Any]] = {1: [], 2: [b""], 3: [b""]}
-        for number, value in _fields(file_bytes(path, LARGEST)):
+        for number, value in _fields(read_regular(path, LARGEST)):
             parts.setdefault(number, []).append(value)
         pieces = [_piece(part) for part in parts[1]]
         trainer, settings = (dict(_fields(parts[i][-1])) for i in (2, 3))
@@ -51,26 +52,20 @@ def read_spm(path: Path) -> Spm:
         library = Library(_unigram(pieces) if kind == "unigram" else _bpe(pieces))
         library.normalizer = _normaliser(settings)
         return Spm(kind, pieces, json.loads(library.to_str()))
-    except UserError:
-        raise
-    except Exception as error:  # the library raises plain Exception
-        raise UserError(f"{path}: is no model of sentencepiece that Regard reads ({error})") from error
 
 
 def marian_tokenizers(folder: Path, vocabulary: int) -> Tokenizers:
     """One vocabulary over the pieces of two models."""
     path = folder / "vocab.json"
-    try:
-        words = {str(word): int(i) for word, i in json.loads(file_bytes(path)).items()}
+    with no_panic(f"{path}: is no list of words with their numbers"):
+        words = {str(word): int(i) for word, i in json.loads(read_regular(path)).items()}
         end, unknown = words["</s>"], words["<unk>"]
         if not all(0 <= i < vocabulary for i in words.values()):
             raise ValueError(f"numbers beyond the {vocabulary} words of the model")
-    except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
-        raise UserError(f"{path}: is no list of words with their numbers ({error!r}); copy it again") from error
-    controls = {i: word for word, i in words.items() if word in MARKS or CODE.fullmatch(word)}
-    spelled = {word: i for word, i in words.items() if i not in controls or i == unknown}
-    both = [read_spm(folder / f"{side}.spm").library for side in ("source", "target")]
-    return Tokenizers(*(ForeignTokenizer(each, controls, vocabulary, ([], [end]), spelled) for each in both))
+        controls = {i: word for word, i in words.items() if word in MARKS or CODE.fullmatch(word)}
+        spelled = {word: i for word, i in words.items() if i not in controls or i == unknown}
+        both = [read_spm(folder / f"{side}.spm").library for side in ("source", "target")]
+        return Tokenizers(*(ForeignTokenizer(each, controls, vocabulary, ([], [end]), spelled) for each in both))
 
 
 def llama_tokenizer(path: Path, vocabulary: int) -> ForeignTokenizer:
@@ -80,7 +75,8 @@ def llama_tokenizer(path: Path, vocabulary: int) -> ForeignTokenizer:
     before = [i for i, name in controls.items() if name == "<s>"]
     if model.kind != "bpe":
         raise UserError(f"{path}: is of kind {model.kind}, and those of Llama are bpe")
-    return ForeignTokenizer(model.library, controls, vocabulary, (before, []))
+    with no_panic(f"{path}: does not fit the model"):
+        return ForeignTokenizer(model.library, controls, vocabulary, (before, []))
 
 
 def _unigram(pieces: list[Piece]) -> models.Model:
@@ -101,7 +97,7 @@ def _normaliser(settings: Mapping[int, Any]) -> normalizers.Sequence:
     steps: list[normalizers.Normalizer] = []
     charsmap, prefix, tidy = settings.get(2), settings.get(3, 1), settings.get(4, 1)
     if charsmap:
-        _check_charsmap(charsmap)
+        check_charsmap(charsmap)
         steps.append(normalizers.Precompiled(charsmap))
         if steps[0].normalize_str("e\u0301") == "é":  # it composes, but the library drops all marks but one
             steps.insert(0, normalizers.NFC())
@@ -152,18 +148,3 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
         if byte < 128:
             return value, at + count + 1
     raise ValueError("a number without an end")
-
-
-def _check_charsmap(data: bytes) -> None:
-    """Every step stays in the trie and every end in its texts; the library would trust them and crash."""
-    size = int.from_bytes(data[:4], "little")
-    units = np.frombuffer(data, "<u4", size // 4, 4).astype(np.int64)
-    texts = np.frombuffer(data[4 + size :], np.uint8)
-    children = np.arange(len(units)) ^ ((units >> 10) << ((units & 512) >> 6))  # as Darts packs them
-    inner = units >> 31 == 0
-    inner[0] = True
-    if size % 1024 or (children[inner] >= len(units)).any():  # 256 children each
-        raise ValueError("its map of characters leads astray")
-    ends, longest = units[children[inner & (units & 256 > 0)]] & 0x7FFFFFFF, max(map(len, texts.tobytes().split(b"\0")))
-    if (ends >= len(texts)).any() or (texts[ends] & 0xC0 == 0x80).any() or longest > LONGEST:
-        raise ValueError("its map of characters ends astray")

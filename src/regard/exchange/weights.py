@@ -12,7 +12,9 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from regard.bounds import memory
 from regard.errors import UserError
+from regard.files import open_regular, read_regular
 
 TOLD = 40  # problems at most
 FLOATS = ("F64", "F32", "F16", "BF16")
@@ -62,6 +64,7 @@ class Stored:
         self.kinds: dict[str, str] = {}
         problems = []
         for path in _files(folder):
+            open_regular(path, memory() // 2).close()
             try:
                 with safe_open(path, "pt") as file:
                     for name in file.keys():  # noqa: SIM118
@@ -116,7 +119,7 @@ def _files(folder: Path) -> list[Path]:
             )
         raise UserError(f"{folder}: holds no model.safetensors; copy the whole folder")
     try:
-        names = set(json.loads(index.read_bytes())["weight_map"].values())
+        names = set(json.loads(read_regular(index))["weight_map"].values())
         odd = [name for name in names if not isinstance(name, str) or Path(name).name != name]
     except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise UserError(f"{index}: is no index of files ({error}); copy the folder again") from error

@@ -11,8 +11,9 @@ from typing import Any
 from tokenizers import Tokenizer as Library
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
-from regard.data.tokenizer import ENDS, LARGEST, ForeignTokenizer
-from regard.errors import UserError
+from regard.data.parts import LONGEST, load_library, no_panic
+from regard.data.tokenizer import ENDS, ForeignTokenizer
+from regard.files import read_regular
 
 SPACE = "▁"
 BERT_CONTROLS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -23,11 +24,11 @@ def read_tokenizer(
 ) -> ForeignTokenizer | None:
     """That of a Hugging Face folder, if it has one; the model, if there is one, tells how many words there are, and as
     `controls` the ids that no text may spell."""
-    try:
+    with no_panic(f"{folder}: its tokenizer cannot be read"):
         if (folder / "tokenizer.json").is_file():
-            content = json.loads(file_bytes(folder / "tokenizer.json"))
+            content = json.loads(read_regular(folder / "tokenizer.json"))
             named = {int(token["id"]): str(token["content"]) for token in content["added_tokens"] if token["special"]}
-            size = vocabulary or Library.from_str(json.dumps(content)).get_vocab_size()
+            size = vocabulary or load_library(content).get_vocab_size()
             return ForeignTokenizer(content, {**(controls or {}), **named}, size, _frame(content))
         for words, merges in (("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe")):
             if (folder / words).is_file() and (folder / merges).is_file():
@@ -37,30 +38,24 @@ def read_tokenizer(
                 return ForeignTokenizer(content, marks, vocabulary or len(known))
         if (folder / "vocab.txt").is_file():
             return _wordpiece(folder, vocabulary)
-    except UserError:
-        raise
-    except Exception as error:  # the library raises plain Exception
-        raise UserError(f"{folder}: its tokenizer cannot be read ({error}); copy the folder again") from error
     return None
 
 
 def llama2c_tokenizer(path: Path, vocabulary: int) -> ForeignTokenizer:
     """llama2.c's: the longest piece, then score, length and bytes of each; the pair of the best score merges first."""
-    data, at, scored = file_bytes(path), 4, list[tuple[str, float]]()
-    try:
+    data, at, scored = read_regular(path), 4, list[tuple[str, float]]()
+    with no_panic(f"{path}: is no tokenizer of llama2.c with {vocabulary} pieces"):
         for _ in range(vocabulary):
             score, length = struct.unpack_from("<fi", data, at)
-            if not 0 <= length <= len(data) - at - 8:
+            if not 0 <= length <= min(LONGEST, len(data) - at - 8):
                 raise ValueError(f"a piece of {length} bytes")
             scored.append((data[at + 8 : at + 8 + length].decode(), score))
             at += 8 + length
-    except (struct.error, ValueError) as error:
-        raise UserError(f"{path}: is no tokenizer of llama2.c with {vocabulary} pieces ({error})") from error
-    scored = [(piece.replace(" ", SPACE), score) for piece, score in scored]
-    pieces = {piece: i for i, (piece, _) in enumerate(scored)}
-    library = Library(models.BPE(pieces, merges_of(scored), unk_token="<unk>", byte_fallback=True, fuse_unk=True))
-    library.normalizer = normalizers.Sequence([normalizers.Prepend(SPACE), normalizers.Replace(" ", SPACE)])
-    return ForeignTokenizer(json.loads(library.to_str()), {0: "<unk>", 1: "<s>", 2: "</s>"}, vocabulary, ([1], []))
+        scored = [(piece.replace(" ", SPACE), score) for piece, score in scored]
+        pieces = {piece: i for i, (piece, _) in enumerate(scored)}
+        library = Library(models.BPE(pieces, merges_of(scored), unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+        library.normalizer = normalizers.Sequence([normalizers.Prepend(SPACE), normalizers.Replace(" ", SPACE)])
+        return ForeignTokenizer(json.loads(library.to_str()), {0: "<unk>", 1: "<s>", 2: "</s>"}, vocabulary, ([1], []))
 
 
 def merges_of(scored: Sequence[tuple[str, float]]) -> list[tuple[str, str]]:
@@ -75,9 +70,9 @@ def merges_of(scored: Sequence[tuple[str, float]]) -> list[tuple[str, str]]:
 
 
 def _gpt2(words: Path, merges: Path) -> Mapping[str, Any]:
-    lines = [line for line in file_bytes(merges).decode().split("\n") if line and not line.startswith("#version")]
+    lines = [line for line in read_regular(merges).decode().split("\n") if line and not line.startswith("#version")]
     pairs = [(a, b) for a, b in (line.split(" ") for line in lines)]
-    library = Library(models.BPE(json.loads(file_bytes(words)), pairs))
+    library = Library(models.BPE(json.loads(read_regular(words)), pairs))
     library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     library.decoder = decoders.ByteLevel()
     content: Mapping[str, Any] = json.loads(library.to_str())
@@ -86,26 +81,19 @@ def _gpt2(words: Path, merges: Path) -> Mapping[str, Any]:
 
 def _frame(content: Mapping[str, Any]) -> tuple[list[int], list[int]]:
     """The ids that this tokenizer puts before and after a text."""
-    library = Library.from_str(json.dumps({**content, "truncation": None, "padding": None}))
+    library = load_library({**content, "truncation": None, "padding": None})
     plain, whole = (library.encode("a", add_special_tokens=added).ids for added in (False, True))
     at = next((i for i in range(len(whole)) if whole[i : i + len(plain)] == plain), 0)
     return whole[:at], whole[at + len(plain) :]
 
 
 def _wordpiece(folder: Path, vocabulary: int | None) -> ForeignTokenizer:
-    words = file_bytes(folder / "vocab.txt").decode().removesuffix("\n").split("\n")
+    words = read_regular(folder / "vocab.txt").decode().removesuffix("\n").split("\n")
     settings = folder / "tokenizer_config.json"
-    lowercase = json.loads(file_bytes(settings)).get("do_lower_case", True) if settings.is_file() else True
+    lowercase = json.loads(read_regular(settings)).get("do_lower_case", True) if settings.is_file() else True
     library = Library(models.WordPiece({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
     library.normalizer = normalizers.BertNormalizer(lowercase=bool(lowercase))
     library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     controls = {i: word for i, word in enumerate(words) if word in BERT_CONTROLS}
     ends = [[i for i, word in controls.items() if word == name] for name in ("[CLS]", "[SEP]")]
     return ForeignTokenizer(json.loads(library.to_str()), controls, vocabulary or len(words), (ends[0], ends[1]))
-
-
-def file_bytes(path: Path, most: int = LARGEST) -> bytes:
-    """A file of settings or words; a giant is none."""
-    if (size := path.stat().st_size) > most:
-        raise UserError(f"{path}: has {size:,} bytes, and at most {most:,} are read; check the name")
-    return path.read_bytes()

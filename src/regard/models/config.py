@@ -6,9 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, Self
 
 from regard.attention.config import AttentionConfig, PositionConfig
+from regard.bounds import check_bounds
 from regard.data.config import LabelTask
 from regard.errors import UserError
-from regard.nn.config import DERIVED, RecurrentLayersConfig, StackConfig, check_rates
+from regard.nn.config import DERIVED, RecurrentLayersConfig, StackConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +29,7 @@ class Seq2seqConfig:
     """The token that ends every output."""
 
     def __post_init__(self) -> None:
-        check_rates(dropout=self.dropout)
+        check_bounds(self)
         if self.tied == "all" and self.source_vocabulary != self.target_vocabulary:
             raise UserError(
                 f"tied: all of {self.source_vocabulary} and {self.target_vocabulary} words; use tied: output"
@@ -56,8 +57,6 @@ class TransformerConfig(Seq2seqConfig, StackConfig):
     def __post_init__(self) -> None:
         Seq2seqConfig.__post_init__(self)
         StackConfig.__post_init__(self)
-        if min(self.encoder_layers, self.decoder_layers) < 1:
-            raise UserError(f"{self.encoder_layers} encoder and {self.decoder_layers} decoder layers; use 1 or more")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +72,9 @@ class RecurrentAttention:
     """previous: s(t-1) looks, and the cell takes in what it saw (Bahdanau); current: s(t) looks (Luong)."""
     query_word: bool = False
     """Whether the input word is part of the query."""
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,7 +177,7 @@ class TextConfig:
         return replace(self, vocabulary=vocabulary, start=start, end=end)
 
     def __post_init__(self) -> None:
-        check_rates(dropout=self.dropout)
+        check_bounds(self)
         for name in ("start", "end"):
             if self.vocabulary and not 0 <= getattr(self, name) < self.vocabulary:
                 raise UserError(f"{name} token {getattr(self, name)} is outside {self.vocabulary} words")
@@ -190,8 +192,6 @@ class LayeredTextConfig(TextConfig, StackConfig):
     def __post_init__(self) -> None:
         TextConfig.__post_init__(self)
         StackConfig.__post_init__(self)
-        if self.num_layers < 1:
-            raise UserError(f"num_layers {self.num_layers}; use 1 or more")
 
     @property
     def out_width(self) -> int:
@@ -267,12 +267,6 @@ class ElmoConfig(TextConfig):
     cell: Literal["rnn", "lstm", "gru"] = "lstm"
     num_layers: int = 2
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if min(self.embedding, self.num_layers) < 1:
-            raise UserError(f"embedding {self.embedding}, num_layers {self.num_layers}; each must be at least 1")
-        _ = self.layer  # its rules hold for these fields too
-
     @property
     def layer(self) -> RecurrentLayersConfig:
         return RecurrentLayersConfig(cell=self.cell, input_width=self.width, width=self.width)
@@ -322,7 +316,7 @@ class ReaderConfig:
     spread: float = field(default=1.0, metadata=DERIVED)
 
     def __post_init__(self) -> None:
-        check_rates(dropout=self.dropout)
+        check_bounds(self)
         if self.fresh and self.base is None:
             raise UserError("fresh is about the model to begin with; give base, or drop it")
 

@@ -6,17 +6,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from regard.attention.config import AttentionConfig, PositionConfig
-from regard.errors import UserError
+from regard.bounds import check_bounds
 
 Placement = Literal["pre", "post", "none"]
 DERIVED = {"derived": True}  # a setting that no recipe has: a tokenizer tells it, or a model that was made elsewhere
-
-
-def check_rates(**rates: float) -> None:
-    """Raise for a dropout rate outside [0, 1)."""
-    for name, rate in rates.items():
-        if not 0.0 <= rate < 1.0:
-            raise UserError(f"{name} {rate} is outside [0, 1); try 0.1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,9 +41,7 @@ class StackConfig:
     """Inside the feed-forward layers."""
 
     def __post_init__(self) -> None:
-        check_rates(dropout=self.dropout, hidden_dropout=self.hidden_dropout, attention_dropout=self.attention_dropout)
-        if self.hidden < 1:
-            raise UserError(f"hidden {self.hidden} must be at least 1")
+        check_bounds(self)
         _ = self.attention  # its rules hold for these fields too
 
     @property
@@ -82,12 +73,7 @@ class RecurrentLayersConfig:
     """Between layers."""
 
     def __post_init__(self) -> None:
-        check_rates(dropout=self.dropout)
-        if min(self.input_width, self.width, self.num_layers) < 1:
-            raise UserError(
-                f"recurrent layers of input_width {self.input_width}, width {self.width}, "
-                f"num_layers {self.num_layers}; each must be at least 1"
-            )
+        check_bounds(self)
 
     @property
     def out_width(self) -> int:

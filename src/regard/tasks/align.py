@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from regard.engine.explain import Explanation
 from regard.errors import UserError
-from regard.files import write
+from regard.files import read_regular, write
 from regard.metrics.alignment import Gold, Links, Weights, error_rates, links
 from regard.tasks.ready import Rows
 from regard.tasks.translator import Output, Translator
@@ -37,7 +37,7 @@ class Reading:
         """The one kept with a model, or the default."""
         path = folder / FILE
         try:
-            return TypeAdapter(Reading).validate_json(path.read_bytes()) if path.exists() else Reading()
+            return TypeAdapter(Reading).validate_json(read_regular(path, 1 << 20)) if path.exists() else Reading()
         except (OSError, ValidationError) as error:
             raise UserError(f"{path}: cannot be read; delete it, or make it again by evaluate --choose-head") from error
 

@@ -11,14 +11,14 @@ from typing import Any, get_args
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
-from safetensors import SafetensorError, safe_open
 
+from regard.bounds import check_bound
 from regard.data.config import LabelTask
 from regard.data.tokenizer import Tokenizer, Tokenizers
 from regard.decode.config import Beam, Greedy, Sample, Search
-from regard.engine.prepare import NATIVE, Array, Prepared, UnfitError, prepare, read_prepared
+from regard.engine.prepare import NATIVE, Array, Prepared, UnfitError, prepare, read_arrays, read_prepared
 from regard.errors import UserError
-from regard.files import write
+from regard.files import read_regular, write
 from regard.models.config import (
     BertConfig,
     ElmoConfig,
@@ -117,10 +117,14 @@ def save_settings(
 
 def load_folder(folder: Path) -> Loaded:
     """What `regard train`, `regard import` or `regard export --to native` wrote."""
-    described, path = _described(folder), folder / CONFIG
-    if described.get("task") not in TASKS:
-        raise UserError(f"{path}: is a model for {described.get('task')}; this Regard knows {', '.join(TASKS)}")
-    task = str(described["task"])
+    path, described = folder / CONFIG, read_json(folder)
+    if described.get("format") != FORMAT:
+        raise UserError(f'{path}: is not a Regard model (no "format": "{FORMAT}")')
+    if described.get("version") != VERSION:
+        raise UserError(f"{path}: has format version {described.get('version')!s:.60}; this Regard reads {VERSION}")
+    task = str(described.get("task"))
+    if task not in TASKS:
+        raise UserError(f"{path}: is a model for {task:.60}; this Regard knows {', '.join(TASKS)}")
     shape = _valid(TASKS[task][0], described, "model", path)
     search: Search = _valid(TASKS[task][1], described, "search", path)
     max_length: int = _valid(int, described, "max_length", path)
@@ -134,10 +138,10 @@ def load_folder(folder: Path) -> Loaded:
 def _model(path: Path, config: ModelConfig) -> Any:
     from torch import from_numpy
 
-    from regard.models.build import MODELS
+    from regard.models.build import MODELS, shapes_of
 
     found = _weights(path)
-    _compare(found, shapes_of(config, len(found), path.with_name(CONFIG)), path)
+    _compare(found, shapes_of(config), path)
     model = MODELS[type(config)](config)
     model.load_state_dict({name: from_numpy(x) for name, x in found.items()}, strict=False)  # tied: stored once
     return model
@@ -166,48 +170,28 @@ def read_json(folder: Path) -> dict[str, Any]:
     path = folder / CONFIG
     if not folder.is_dir():
         raise UserError(f"{folder}: is no folder; give the folder that `regard train` wrote with --out")
+    if not path.exists():
+        raise UserError(f"{path}: is missing: {folder} is no model, or awaits its first evaluation")
+    data = read_regular(path, MOST_CONFIG)
     try:
-        data = path.read_bytes()[: MOST_CONFIG + 1]
-        described = json.loads(data) if len(data) <= MOST_CONFIG else None
-    except FileNotFoundError as error:
-        raise UserError(f"{path}: is missing: {folder} is no model, or awaits its first evaluation") from error
-    except (OSError, ValueError, RecursionError) as error:
+        described = json.loads(data)
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: cannot be read ({error})") from error
     if not isinstance(described, dict):
         raise UserError(f"{path}: is no page of settings; copy the folder again")
     return described
 
 
-def _described(folder: Path) -> dict[str, Any]:
-    described, path = read_json(folder), folder / CONFIG
-    if described.get("format") != FORMAT:
-        raise UserError(f'{path}: is not a Regard model (no "format": "{FORMAT}")')
-    if described.get("version") != VERSION:
-        raise UserError(f"{path}: has format version {described.get('version')}; this Regard reads {VERSION}")
-    return described
-
-
 def _valid(schema: Any, described: dict[str, Any], name: str, path: Path) -> Any:
     try:
-        return TypeAdapter(schema).validate_python(described.get(name))
+        valid = TypeAdapter(schema).validate_python(described.get(name))
+        check_bound(name, valid)
+        return valid
     except UserError as error:
         raise UserError(f"{path}: {name}: {error}") from error
     except ValidationError as error:
         told = "; ".join(f"{'.'.join(map(str, (name, *e['loc'])))}: {e['msg']}" for e in error.errors()[:5])
         raise UserError(f"{path}: {told}; copy the folder again, or train again") from error
-
-
-def shapes_of(config: ModelConfig, num_stored: int, path: Path) -> dict[str, tuple[int, ...]]:
-    """Of each weight, without making any: settings that lie cost neither memory nor time."""
-    from torch import device
-
-    from regard.models.build import MODELS
-
-    layers = sum(value for name, value in vars(getattr(config, "trunk", config)).items() if name.endswith("layers"))
-    if layers > num_stored:
-        raise UserError(f"{path}: {layers:,} layers, and weights of {num_stored:,} names; they do not belong together")
-    with device("meta"):
-        return {name: tuple(p.shape) for name, p in MODELS[type(config)](config).named_parameters()}
 
 
 def _compare(found: Mapping[str, Array], wanted: Mapping[str, tuple[int, ...]], path: Path) -> None:
@@ -223,11 +207,7 @@ def _compare(found: Mapping[str, Array], wanted: Mapping[str, tuple[int, ...]], 
 
 def _weights(path: Path) -> dict[str, Array]:
     """The tensors of a file."""
-    try:
-        with safe_open(path, "np") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError, TypeError) as error:
-        raise UserError(f"{path}: cannot be read ({error}); copy the folder again, or train again") from error
+    tensors, _ = read_arrays(path, ("F64", "F32", "F16"))
     for name, tensor in tensors.items():
         if not np.isfinite(tensor).all():
             raise UserError(f"{path}: {name} holds numbers that are not finite; the file is damaged")

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, cast
 
 from regard import recipe as recipes
 from regard.attention.config import PositionConfig
+from regard.bounds import check_bounds
 from regard.data.config import DataConfig, LabelledDataConfig, LabelTask, MaskedDataConfig, TextDataConfig
 from regard.decode.config import Beam, Greedy, Sample
 from regard.errors import UserError
@@ -23,7 +24,7 @@ from regard.models.config import (
     TransformerConfig,
 )
 from regard.models.presets import transformer_tiny
-from regard.nn.config import DERIVED, check_rates
+from regard.nn.config import DERIVED
 
 # From the update (counted from 1), the updates of warm-up, and all updates, to a share of the peak.
 SCHEDULES: dict[str, Callable[[float, float, float], float]] = {
@@ -75,8 +76,8 @@ class TrainConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_rates(label_smoothing=self.label_smoothing, average=self.average if self.average < 2 else 0.0)
-        if self.average >= 2 and (self.average > self.checkpoints or self.average % 1):
+        check_bounds(self)
+        if not (0 <= self.average < 1 or (2 <= self.average <= self.checkpoints and self.average % 1 == 0)):
             raise UserError(
                 f"average {self.average:g} of {self.checkpoints} checkpoints; give 2 to all, or a decay below 1"
             )
@@ -84,12 +85,6 @@ class TrainConfig:
         if len([value for value in budget.values() if value is not None]) != 1:
             given = ", ".join(f"{name} {value}" for name, value in budget.items() if value is not None)
             raise UserError(f"{given or 'no end is given'}; give one of {', '.join(budget)}")
-        for name in (*budget, "batch_tokens", "accumulate", "lr", "evaluations", "checkpoints"):
-            value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise UserError(f"{name} {value} must be above 0")
-        if self.warmup < 0 or self.clip < 0 or self.weight_decay < 0:
-            raise UserError(f"warmup {self.warmup}, clip {self.clip}, weight_decay {self.weight_decay}; none below 0")
 
     def rate(self, step: int, steps: int) -> float:
         """Of update `step`, counted from 0, among `steps`: linear to the peak, then by the schedule."""
@@ -107,11 +102,6 @@ class TuneConfig(TrainConfig):
     """Rank of what is added to the matrices of layers that else stay as they are; 0 moves all. Added for good when the
     model is kept."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.lora < 0:
-            raise UserError(f"lora {self.lora} is no rank; use 0 to move all weights, or say 8")
-
 
 @dataclass(frozen=True, kw_only=True)
 class TextTrainConfig(TuneConfig):
@@ -128,11 +118,6 @@ class LanguageTrainConfig(TextTrainConfig):
 
     sampled: int = 0
     """Words drawn for an update's softmax, besides the right ones; 0 takes all. Evaluations are over all."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.sampled < 0:
-            raise UserError(f"sampled {self.sampled} is no number of words; use 0 for all, or say 4096")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,13 +142,6 @@ class ReadTrainConfig(TuneConfig):
     """Share of the language model's own loss that is added, of decoders [Radford+ 2018, eq. 5]; they used 0.5."""
     betas: ClassVar[tuple[float, float]] = (0.9, 0.999)  # [Devlin+ 2019, appendix A.2]
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.auxiliary < 0:
-            raise UserError(f"auxiliary {self.auxiliary:g} would reward what is not said; use 0 or more")
-        if self.frozen < 0:
-            raise UserError(f"frozen {self.frozen} is no number of layers; use 0 or more")
-
 
 @dataclass(frozen=True, kw_only=True)
 class BaseRecipe:
@@ -173,6 +151,7 @@ class BaseRecipe:
     """Of recipes; this is 1."""
 
     def __post_init__(self) -> None:
+        check_bounds(self)
         if self.version != 1:
             raise UserError(f"a recipe of version {self.version}; this Regard reads 1, so use the one that wrote it")
 
@@ -275,11 +254,9 @@ AnyRecipe = Recipe | RunningRecipe | ReadRecipe
 
 def read_recipe(path: Path, overrides: Sequence[str] = ()) -> AnyRecipe:
     """Of whichever task the file names, translation if it names none."""
-    found: AnyRecipe = recipes.read(cast(Any, AnyRecipe), path, overrides)
-    return found
+    return cast(AnyRecipe, recipes.read(cast(Any, AnyRecipe), path, overrides))
 
 
 def parse_recipe(text: str, name: str, overrides: Sequence[str] = ()) -> AnyRecipe:
     """The same, from a text that is called `name`."""
-    found: AnyRecipe = recipes.parse(cast(Any, AnyRecipe), text, name, overrides)
-    return found
+    return cast(AnyRecipe, recipes.parse(cast(Any, AnyRecipe), text, name, overrides))
