@@ -3,7 +3,7 @@
     python -m bench.hostile [--settings N] [--files N] [--blobs N] [--seed N] [--jobs N]      (20 minutes)
 
 By default 2,000 recipes and config.json with numbers, sizes and types that nobody should write; 500 model files with
-changed bytes, headers, tokenizers or settings (Regard's, Hugging Face's, llama2.c's, g2p-en's); and 300 blobs, pipes,
+changed bytes, headers, tokenizers or settings (Regard's, Hugging Face's, llama2.c's); and 300 blobs, pipes,
 devices and sparse giants in the place of a file. Each runs in a process of its own, forked from one that has imported
 everything. Exit status 1 if there was a traceback, a hang (5 s of processor time, or 30 s in all), an abort, or an exit
 code other than 0, 1 and 2.
@@ -32,7 +32,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import yaml
 from tests.fixtures.make import DATA, LINES, MODELS, RUNS
 
@@ -302,7 +301,7 @@ def put(path: Path, draw: random.Random) -> str:
 
 
 def blob_case(draw: random.Random) -> Case:
-    seed, kind = draw.randrange(1 << 30), draw.choice(("recipe", "model", "model", "model", "llama2c", "g2p"))
+    seed, kind = draw.randrange(1 << 30), draw.choice(("recipe", "model", "model", "model", "llama2c"))
     name, command = draw.choice(list(BASES)), draw.choice((["train", "x.yaml", "--out", "out"], ["check", "x.yaml"]))
     of_model = commands(draw, name)
 
@@ -311,8 +310,8 @@ def blob_case(draw: random.Random) -> Case:
         if kind == "recipe":
             put(folder / "x.yaml", own)
             return command
-        if kind in ("llama2c", "g2p"):
-            path = folder / ("model.bin" if kind == "llama2c" else "model.npz")
+        if kind == "llama2c":
+            path = folder / "model.bin"
             put(path, own)
             return ["import", path.name, "out"]
         model = copied(name, folder)
@@ -338,8 +337,7 @@ FILES: dict[str, Path] = {}
 
 
 def make_foreign(place: Path) -> None:
-    """Models in other layouts: Hugging Face's with tokenizers, llama2.c's and g2p-en's."""
-    from regard.exchange.g2p import LETTERS, PHONES
+    """Models in other layouts: Hugging Face's with tokenizers, llama2.c's."""
     from regard.exchange.huggingface import write_folder
     from regard.models.build import build
     from regard.models.presets import bert, gpt2, llama, transformer_tiny
@@ -375,18 +373,6 @@ def make_foreign(place: Path) -> None:
     tokenizer = b"".join(struct.pack("<fi", -i, len(piece)) + piece for i, piece in enumerate(pieces))
     (binary.parent / "tokenizer.bin").write_bytes(struct.pack("<i", 9) + tokenizer)
     FILES["llama2c"] = binary
-    arrays = {
-        "enc_emb": (len(LETTERS), 8),
-        "dec_emb": (len(PHONES), 8),
-        "fc_w": (len(PHONES), 8),
-        "fc_b": (len(PHONES),),
-    }
-    for side in ("enc", "dec"):
-        arrays |= {f"{side}_w_ih": (24, 8), f"{side}_w_hh": (24, 8), f"{side}_b_ih": (24,), f"{side}_b_hh": (24,)}
-    path = place / "g2p" / "model.npz"
-    path.parent.mkdir()
-    np.savez(path, **{name: np.zeros(shape, np.float32) for name, shape in arrays.items()})
-    FILES["g2p"] = path
 
 
 def library(kind: str) -> Any:

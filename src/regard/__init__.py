@@ -11,7 +11,7 @@ __version__ = "0.1.0"
 def load(folder: str | Path, **options: Any) -> Any:
     """A model, ready to be called: `regard.load("runs/en-de")("I ate an apple")`.
 
-    A folder that Regard wrote, one in Hugging Face's layout, or a file of llama2.c's or g2p-en's.
+    A folder that Regard wrote, one in Hugging Face's layout, or a file of llama2.c's.
     """
     from regard.exchange.folders import load_any  # here, so that `import regard` costs no torch
     from regard.look.model import ready

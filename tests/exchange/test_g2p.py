@@ -10,13 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-import regard
 from regard.errors import UserError
-from regard.exchange.folders import load_any
-from regard.exchange.g2p import LETTERS, PHONES
 from regard.look.model import ready
 from regard.models.config import RecurrentConfig
 from regard.tasks.folder import load_folder, save_model, save_tokenizers
+from tests.exchange.g2p import LETTERS, PHONES, load_g2p
 
 Arrays = dict[str, np.ndarray]
 WORDS = ["regard", "a", "attention", "zyzzyva", "pneumonia", "sequence", "it's", "x" * 40, "two words"]
@@ -65,12 +63,12 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_phones_are_those_of_an_independent_run(path: Path, tmp_path: Path) -> None:
-    model, wanted = regard.load(path), [plain(made(), word) for word in WORDS]
+    model, wanted = ready(load_g2p(path)), [plain(made(), word) for word in WORDS]
     assert model(WORDS) == wanted
     assert len(set(wanted)) == len(WORDS), "outputs that are all alike would prove little"
     assert max(len(text.split()) for text in wanted) == 20 > min(len(text.split()) for text in wanted)
 
-    loaded = load_any(path)
+    loaded = load_g2p(path)
     assert loaded.tokenizers is not None
     save_model(tmp_path, loaded.model, loaded.task, loaded.search, loaded.max_length, {})
     save_tokenizers(tmp_path, loaded.tokenizers)
@@ -80,7 +78,7 @@ def test_phones_are_those_of_an_independent_run(path: Path, tmp_path: Path) -> N
 
 
 def test_letters_and_phones_have_their_numbers(path: Path) -> None:
-    both = load_any(path).tokenizers
+    both = load_g2p(path).tokenizers
     assert both is not None
     assert (len(LETTERS), len(PHONES)) == both.sizes == (29, 74)
     assert both.read(["abz", "ÉlAn"]) == [[3, 4, 28, 2], [7, 14, 3, 16, 2]]
@@ -100,7 +98,7 @@ def test_the_published_model_says_what_it_said() -> None:
     path = Path(PACKAGE.submodule_search_locations[0]) / "checkpoint20.npz"
     with np.load(path) as file:
         arrays = dict(file)
-    model = regard.load(path)
+    model = ready(load_g2p(path))
     assert model("hello") == "HH EH1 L OW0"
     assert model(WORDS) == [plain(arrays, word) for word in WORDS]
 
@@ -151,7 +149,7 @@ def test_a_file_that_is_not_g2p_ens_is_refused_in_words(name: str, path: Path) -
     spoil(path)
     began = time.perf_counter()
     with pytest.raises(UserError, match=message):
-        load_any(path)
+        load_g2p(path)
     print(f"\n{name}: refused after {1000 * (time.perf_counter() - began):.1f} ms")
 
 

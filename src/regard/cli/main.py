@@ -271,7 +271,7 @@ def evaluate(
 
 @app.command("import")
 def import_(
-    model: Annotated[Path, typer.Argument(help="In Hugging Face's layout; or llama2.c's .bin, or g2p-en's .npz.")],
+    model: Annotated[Path, typer.Argument(help="In Hugging Face's layout; or llama2.c's .bin.")],
     out: Annotated[Path, typer.Argument(help="A folder that is not there yet.")],
 ) -> None:
     """Bring a model of another tool into a folder of Regard's.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ from regard.data.tokenizer import Tokenizers
 from regard.decode.config import Beam, Greedy, Sample, Search
 from regard.engine.prepare import Prepared, prepare, weights_of
 from regard.errors import UserError
-from regard.exchange.g2p import MOST_LETTERS, MOST_PHONES, read_g2p
 from regard.exchange.huggingface import read_folder
 from regard.exchange.llama2c import read_llama2c
 from regard.exchange.words import llama2c_tokenizer
@@ -24,7 +22,7 @@ TOKENIZERS = ("tokenizer.bin", "tok*.bin")  # beside a model of llama2.c
 def load_foreign(path: Path) -> Loaded:
     """A folder in Hugging Face's layout, or a file of another tool."""
     if path.is_file():
-        return _file(path)
+        return _llama2c(path)
     read = read_folder(path)
     return _loaded(read.model, read.tokenizers, read.max_length, path / CONFIG, read.never)
 
@@ -37,31 +35,23 @@ def _loaded(
         found = "masked", Greedy()
     elif isinstance(model.config, Seq2seqConfig):
         found = "translation", Beam(max_ratio=3.0, never=never)
-    return _made(*found, model, tokenizers, max_length, path)
+    return loaded_of(*found, model, tokenizers, max_length, path)
 
 
-def _made(task: str, search: Search, model: Any, tokenizers: Tokenizers | None, max_length: int, path: Path) -> Loaded:
+def loaded_of(
+    task: str, search: Search, model: Any, tokenizers: Tokenizers | None, max_length: int, path: Path
+) -> Loaded:
+    """A model that is made already."""
+
     def native() -> Prepared:
         return prepare(model.config, weights_of(model))
 
     return Loaded(task, model.config, tokenizers, search, max_length, stamp(path), lambda: model, native, path.parent)
 
 
-def _file(path: Path) -> Loaded:
-    if path.suffix not in FILES:
-        raise UserError(f"{path}: is no folder of a model, and no .bin of llama2.c or .npz of g2p-en")
-    return FILES[path.suffix](path)
-
-
-def _g2p(path: Path) -> Loaded:
-    config, weights, tokenizers = read_g2p(path)
-    model = MODELS[type(config)](config)
-    model.load_state_dict(weights)
-    search = Beam(size=1, max_length=MOST_PHONES)
-    return _made("translation", search, model, tokenizers, MOST_LETTERS, path)
-
-
 def _llama2c(path: Path) -> Loaded:
+    if path.suffix != ".bin":
+        raise UserError(f"{path}: is no folder of a model, and no .bin of llama2.c; check the name")
     config, weights, longest = read_llama2c(path)
     model = MODELS[type(config)](config)
     model.load_state_dict(weights, strict=False)  # tied tables are stored once
@@ -70,6 +60,3 @@ def _llama2c(path: Path) -> Loaded:
         return _loaded(model, None, longest, path)
     tokenizer = llama2c_tokenizer(beside[0], config.vocabulary)
     return _loaded(model, Tokenizers(tokenizer, tokenizer), longest, path)
-
-
-FILES: dict[str, Callable[[Path], Loaded]] = {".bin": _llama2c, ".npz": _g2p}

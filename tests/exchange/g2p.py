@@ -18,11 +18,14 @@ from tokenizers import Tokenizer as Library
 from torch import Tensor
 
 from regard.data.tokenizer import ForeignTokenizer, Tokenizers
+from regard.decode.config import Beam
 from regard.errors import UserError
+from regard.exchange.foreign import loaded_of
 from regard.exchange.weights import said
 from regard.files import open_regular
-from regard.models.build import shapes_of
+from regard.models.build import MODELS, shapes_of
 from regard.models.config import RecurrentConfig
+from regard.tasks.folder import Loaded
 
 LETTERS = ("<pad>", "<unk>", "</s>", *"abcdefghijklmnopqrstuvwxyz")
 VOWELS = "AA AE AH AO AW AY EH ER EY IH IY OW OY UH UW"  # each with no stress, the first or the second
@@ -110,3 +113,11 @@ def _tokenizers() -> Tokenizers:
         controls = {i: word for i, word in enumerate(words) if word.startswith("<")}
         sides.append(ForeignTokenizer(json.loads(library.to_str()), controls, len(words), ([], after)))
     return Tokenizers(*sides)
+
+
+def load_g2p(path: Path) -> Loaded:
+    """The model in g2p-en's file."""
+    config, weights, tokenizers = read_g2p(path)
+    model = MODELS[type(config)](config)
+    model.load_state_dict(weights)
+    return loaded_of("translation", Beam(size=1, max_length=MOST_PHONES), model, tokenizers, MOST_LETTERS, path)
