@@ -97,9 +97,9 @@ def broken(folder: Path) -> str | None:
     return None
 
 
-def sealed(content: Mapping[str, Any]) -> bytes:
+def sealed(content: Mapping[str, Any], indent: int | None = 1) -> bytes:
     """JSON with the sum of its content, which `unsealed` checks."""
-    return json.dumps({**content, SUM: _sum(content)}, indent=1).encode()
+    return json.dumps({**content, SUM: _sum(content)}, indent=indent).encode()
 
 
 def unsealed(content: dict[str, Any]) -> dict[str, Any]:

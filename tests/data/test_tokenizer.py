@@ -127,7 +127,7 @@ def test_a_saved_tokenizer_loads_as_the_same(kind: str, tmp_path: Path) -> None:
     first = path.read_bytes()
     loaded.save(path)
     assert path.read_bytes() == first
-    assert {"format", "version", "kind", "tags", "tokenizer"} == set(json.loads(first))
+    assert {"format", "version", "kind", "tags", "tokenizer", "sha256"} == set(json.loads(first))
 
 
 @pytest.mark.parametrize("kind", ["bpe", "words", "characters"])

@@ -218,3 +218,36 @@ def test_a_damaged_log_stops_nothing_and_is_told(tmp_path: Path, stop_at: Stop) 
     assert "metrics.jsonl: has changed since it was written" in messages
     assert "A transformer" in (out / "README.md").read_text("utf-8")
     assert (out / "curve.svg").read_text("utf-8").startswith("<svg")
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "message"),
+    [
+        (
+            "config.json",
+            b'"size": 2',
+            b'"size": 3',
+            "config.json: its content does not fit its sha256.* copy the folder",
+        ),
+        ("tokenizer.json", b'"rosa"', b'"rota"', "tokenizer.json: no tokenizer .*sha256"),
+        ("model.safetensors", None, None, "model.safetensors: cannot be read .its numbers do not fit its sha256"),
+    ],
+)
+def test_a_model_with_one_other_byte_is_not_run(
+    name: str, old: bytes | None, new: bytes, message: str, tmp_path: Path
+) -> None:
+    recipe, out = write_recipe(tmp_path, steps=2, evaluations=1, checkpoints=1), tmp_path / "run"
+    regard("train", recipe, "--out", out)
+    whole, (said, _) = (out / name).read_bytes(), regard("run", out, stdin=b"rot\n")
+    if old is None:
+        flip(out / name, -100)
+    else:
+        assert old in whole
+        (out / name).write_bytes(whole.replace(old, new))
+    with pytest.raises(UserError, match=message):
+        regard("run", out, stdin=b"rot\n")
+    if name == "config.json":  # one's own change, of a file without its sum, is taken
+        content = json.loads((out / name).read_bytes())
+        del content["sha256"]
+        (out / name).write_text(json.dumps(content))
+        assert regard("run", out, stdin=b"rot\n")[0].count("\n") == said.count("\n")

@@ -80,13 +80,13 @@ class Tokenizer:
         """Read what `save` wrote."""
         data = files.read_regular(path, LARGEST)
         try:
-            return _parsed(json.loads(data))
+            return _parsed(files.unsealed(json.loads(data)))
         except Exception as error:
             raise UserError(f"{path}: no tokenizer of Regard ({error}); copy it again from where it came") from error
 
     def save(self, path: Path) -> None:
         """Write one JSON file."""
-        files.write(path, json.dumps(self.content(), ensure_ascii=False).encode())
+        files.write(path, files.sealed(self.content(), indent=None))
 
     def content(self) -> dict[str, Any]:
         """What `save` writes."""

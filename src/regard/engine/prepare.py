@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from safetensors.numpy import save
 from regard.attention.config import AttentionConfig, PositionConfig
 from regard.bounds import memory
 from regard.errors import UserError
-from regard.files import open_regular, write
+from regard.files import SUM, open_regular, write
 from regard.models.config import GptConfig, ModelConfig, TransformerConfig
 
 Array = NDArray[Any]
@@ -106,7 +107,7 @@ def write_prepared(path: Path, prepared: Prepared) -> None:
     numbers = {id(array): number for number, array in reversed(list(enumerate(prepared.arrays)))}
     arrays = {str(number): prepared.arrays[number] for number in numbers.values()}
     order = " ".join(str(numbers[id(array)]) for array in prepared.arrays)
-    write(path, save(arrays | prepared.places, {ORDER: order}))
+    write(path, packed(arrays | prepared.places, {ORDER: order}))
 
 
 def read_prepared(path: Path, config: ModelConfig) -> Prepared:
@@ -124,6 +125,19 @@ def read_prepared(path: Path, config: ModelConfig) -> Prepared:
     return Prepared(_settings(config, small), config.start, config.position, found, places)
 
 
+def packed(arrays: Mapping[str, Array], notes: Mapping[str, str] | None = None) -> bytes:
+    """The content of a safetensors file, with the sum of its tensors, which `read_arrays` checks."""
+    return save(dict(arrays), {**(notes or {}), SUM: _sum(arrays)})
+
+
+def _sum(arrays: Mapping[str, Array]) -> str:
+    total = sha256()
+    for name, array in sorted(arrays.items()):
+        total.update(f"{name} {array.dtype.name} {array.shape}".encode())
+        total.update(np.ascontiguousarray(array).data)
+    return total.hexdigest()
+
+
 def read_arrays(path: Path, kinds: tuple[str, ...]) -> tuple[dict[str, Array], dict[str, str]]:
     """The tensors of a file, and its notes; nothing is read of a file that memory cannot hold."""
     open_regular(path, memory() // 2).close()
@@ -133,7 +147,10 @@ def read_arrays(path: Path, kinds: tuple[str, ...]) -> tuple[dict[str, Array], d
                 kind, shape = (part := file.get_slice(name)).get_dtype(), part.get_shape()
                 if kind not in kinds or 0 in shape:
                     raise ValueError(f"{name} is of {kind} {shape}, and only {', '.join(kinds)} with numbers are read")
-            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
+            arrays, notes = {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
+        if notes.pop(SUM, None) not in (None, _sum(arrays)):
+            raise ValueError(f"its numbers do not fit its {SUM}: the file is damaged")
+        return arrays, notes
     except (OSError, SafetensorError, ValueError, TypeError, MemoryError) as error:
         raise UserError(f"{path}: cannot be read ({error}); copy the folder again") from error
 

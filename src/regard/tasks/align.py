@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from regard.engine.explain import Explanation
 from regard.errors import UserError
-from regard.files import read_regular, write
+from regard.files import read_regular, sealed, unsealed, write
 from regard.metrics.alignment import Gold, Links, Weights, error_rates, links
 from regard.tasks.ready import Rows
 from regard.tasks.translator import Output, Translator
@@ -37,12 +37,13 @@ class Reading:
         """The one kept with a model, or the default."""
         path = folder / FILE
         try:
-            return TypeAdapter(Reading).validate_json(read_regular(path, 1 << 20)) if path.exists() else Reading()
-        except (OSError, ValidationError) as error:
+            stored = unsealed(json.loads(read_regular(path, 1 << 20))) if path.exists() else {}
+            return TypeAdapter(Reading).validate_python(stored)
+        except (OSError, ValueError, AttributeError, RecursionError) as error:
             raise UserError(f"{path}: cannot be read; delete it, or make it again by evaluate --choose-head") from error
 
     def keep(self, folder: Path) -> None:
-        write(folder / FILE, json.dumps(asdict(self), indent=1).encode())
+        write(folder / FILE, sealed(asdict(self)))
 
     def __str__(self) -> str:
         head = "mean of the heads" if self.head is None else f"head {self.head}"

@@ -16,9 +16,9 @@ from regard.bounds import check_bound
 from regard.data.config import LabelTask
 from regard.data.tokenizer import Tokenizer, Tokenizers
 from regard.decode.config import Beam, Greedy, Sample, Search
-from regard.engine.prepare import NATIVE, Array, Prepared, UnfitError, prepare, read_arrays, read_prepared
+from regard.engine.prepare import NATIVE, Array, Prepared, UnfitError, packed, prepare, read_arrays, read_prepared
 from regard.errors import UserError
-from regard.files import read_regular, write
+from regard.files import SUM, read_regular, sealed, unsealed, write
 from regard.models.config import (
     BertConfig,
     ElmoConfig,
@@ -92,11 +92,9 @@ def load_tokenizers(folder: Path) -> Tokenizers:
 
 def save_model(folder: Path, model: Any, task: str, search: Search, max_length: int, metrics: dict[str, float]) -> None:
     """Weights and settings; each file is replaced in one instant."""
-    from safetensors.torch import save
-
     from regard.nn.lora import merged_parameters
 
-    write(folder / MODEL, save({name: p.contiguous() for name, p in merged_parameters(model)}))
+    write(folder / MODEL, packed({name: p.numpy(force=True) for name, p in merged_parameters(model)}))
     save_settings(folder, model.config, task, search, max_length, metrics)
 
 
@@ -112,7 +110,7 @@ def save_settings(
         "max_length": max_length,
         "metrics": metrics,
     }
-    write(folder / CONFIG, json.dumps(described, indent=1).encode())
+    write(folder / CONFIG, sealed(described))
 
 
 def load_folder(folder: Path) -> Loaded:
@@ -122,6 +120,10 @@ def load_folder(folder: Path) -> Loaded:
         raise UserError(f'{path}: is not a Regard model (no "format": "{FORMAT}")')
     if described.get("version") != VERSION:
         raise UserError(f"{path}: has format version {described.get('version')!s:.60}; this Regard reads {VERSION}")
+    try:
+        described = unsealed(described)
+    except ValueError as error:
+        raise UserError(f"{path}: {error}; copy the folder again, or remove {SUM} if the change is yours") from error
     task = str(described.get("task"))
     if task not in TASKS:
         raise UserError(f"{path}: is a model for {task:.60}; this Regard knows {', '.join(TASKS)}")
