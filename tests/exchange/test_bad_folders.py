@@ -22,6 +22,7 @@ from regard.exchange.huggingface import read_folder, write_folder
 from regard.models.build import build
 from regard.models.presets import llama
 from regard.tasks.folder import load_folder
+from regard.tasks.translator import Translator
 from tests.fixtures.make import MODELS
 
 
@@ -211,3 +212,13 @@ def test_a_panic_of_the_library_is_a_user_error() -> None:
 
 def test_words_that_a_model_has_not_need_not_be_forbidden() -> None:
     assert Forbid((1, 10**8)).apply(torch.zeros(1, 3), torch.zeros(1, 0)).tolist() == [[0, -torch.inf, 0]]
+
+
+def test_a_character_longer_than_all_that_a_model_learned_from_is_not_cut_for_ever() -> None:
+    class Short:
+        parts, tag, max_length = Translator.parts, None, 2
+
+        class tokenizers:  # noqa: N801
+            read = staticmethod(lambda texts, tag: [[0] * 3 * len(texts[0])])
+
+    assert Short().parts("ab c") == ["a", "b", "c"]  # type: ignore[arg-type]

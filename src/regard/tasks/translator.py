@@ -96,7 +96,7 @@ class Translator(Ready):
     def parts(self, text: str) -> list[str]:
         """A text that is longer than what the model was trained on, in parts that are not; else the text alone."""
         (source,) = self.tokenizers.read([text], self.tag)
-        if len(source) <= self.max_length:
+        if len(source) <= self.max_length or len(text) < 2:  # a character of many tokens stays whole
             return [text]
         space = " " if " " in text else ""  # or one endless word
         words = text.split(" ") if space else list(text)
