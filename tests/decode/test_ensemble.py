@@ -1,7 +1,10 @@
+from dataclasses import replace
+
 import pytest
 import torch
 from tests.contracts.family import CONFIGS, a_source, shrunk
 
+from regard.attention.config import PositionConfig
 from regard.decode.config import Beam, Greedy
 from regard.decode.ensemble import Ensemble
 from regard.decode.search import decode
@@ -33,6 +36,14 @@ def test_rows_of_an_ensemble_join() -> None:
     one, other = both.begin(a_source([[5, 6]])), both.begin(a_source([[7, 8, 9]]))
     joined = both.step(torch.tensor([1, 1]), one.join(other)).log_probs
     assert torch.allclose(joined[1], both.step(torch.tensor([1]), other).log_probs[0], atol=1e-12)
+
+
+def test_an_ensemble_ends_with_the_positions_of_its_shortest_member() -> None:
+    table = PositionConfig(kind="learned", max_length=7)
+    shape = shrunk(transformer_tiny().sized(11, 13))
+    members = [build(replace(shape, position=position)) for position in (PositionConfig(), table)]
+    search = Greedy(max_length=12, never=(members[0].end,))
+    assert [len(best[0].tokens) for best in decode(Ensemble(members), a_source(), search)] == [7, 7, 7]
 
 
 def test_members_must_share_a_vocabulary() -> None:

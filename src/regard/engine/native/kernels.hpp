@@ -193,12 +193,10 @@ void tile(const Matrix& m, const Input& in, int64_t row, int64_t column, Float16
         const float* a = in.numbers + row * depth;
         for (int64_t k = 0; k < depth; k++) {
             UNROLLED for (int p = P; p < 2 * P; p++) __builtin_prefetch(w + p * 16 * depth + 16 * k, 0, 2);
-            Lanes x[R];
-            UNROLLED for (int r = 0; r < R; r++) x[r] = a[r * depth + k] - Lanes{};
             UNROLLED for (int p = 0; p < P; p++)
                 UNROLLED for (int part = 0; part < 16 / LANES; part++) {
                     Lanes weights = *reinterpret_cast<const LanesAt*>(w + p * 16 * depth + 16 * k + part * LANES);
-                    UNROLLED for (int r = 0; r < R; r++) acc[r][p][part] += x[r] * weights;
+                    UNROLLED for (int r = 0; r < R; r++) acc[r][p][part] += a[r * depth + k] * weights;
                 }
         }
         UNROLLED for (int r = 0; r < R; r++)
