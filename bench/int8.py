@@ -3,11 +3,11 @@
     python -m bench.int8 MODEL.. --source FILE --target FILE [--metric bleu] [--lines 1000] [--parts 100]
 
 Each MODEL is the folder of a Transformer that translates. The first table has the native engine in float32 and in int8,
-greedy and with beam 5: the score, its difference from float32 with p by paired bootstrap, outputs that reached the limit
-of tokens, tokens of an output, and outputs that are the same as in float32. The second rounds weights, or the inputs of
-some layers, in PyTorch, and reads again what float32 says greedily to the first lines: how far the distribution of the
-next word moves (KL divergence, in thousandths of a nat), how often its likeliest word changes, and what the end mark
-gains, on average and where it is the likeliest word.
+greedy and with beam 5: the score, its difference from float32 with p by paired bootstrap, outputs that reached the
+limit of tokens, tokens of an output, and outputs that are the same as in float32. The second rounds weights, or the
+inputs of some layers, in PyTorch, and reads again what float32 says greedily to the first lines: how far the
+distribution of the next word moves (KL divergence, in thousandths of a nat), how often its likeliest word changes, and
+what the log-probability of the end mark gains, on average and where it is the likeliest word.
 """
 
 from __future__ import annotations
@@ -104,7 +104,12 @@ def tell_parts(table: Table, name: str, loaded: Loaded, sources: list[list[int]]
         divergence = (exact.exp() * (exact - moved)).sum(-1).mean()
         changed = (moved.argmax(-1) != likeliest).double().mean()
         gain = (moved - exact)[:, model.end]
-        figures = f"{1000 * divergence:.2f}", f"{100 * changed:.2f} %", f"{gain.mean():+.4f}", f"{gain[ends].mean():+.4f}"
+        figures = (
+            f"{1000 * divergence:.2f}",
+            f"{100 * changed:.2f} %",
+            f"{gain.mean():+.4f}",
+            f"{gain[ends].mean():+.4f}",
+        )
         table.add_row(name, title, *figures)
         print(name, title, *figures, sep=" | ", flush=True)
 
