@@ -28,7 +28,7 @@ MOST = 100  # tokens of an output
 
 
 def search(beam: int) -> Search:
-    return Greedy(max_length=MOST) if beam == 1 else Beam(size=beam, max_length=MOST, max_ratio=3.0)
+    return Greedy(max_length=MOST) if beam == 1 else Beam(size=beam, max_length=MOST)  # as long as CTranslate2 may go
 
 
 def regard(shape: str, engine: str, *, small: bool, shortlist: bool = False) -> Translate:

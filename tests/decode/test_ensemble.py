@@ -1,7 +1,10 @@
+from dataclasses import replace
+
 import pytest
 import torch
 from tests.contracts.family import CONFIGS, a_source, shrunk
 
+from regard.attention.config import PositionConfig
 from regard.decode.config import Beam, Greedy
 from regard.decode.ensemble import Ensemble
 from regard.decode.search import decode
@@ -25,6 +28,14 @@ def test_an_ensemble_of_twins_is_the_twin_under_every_search() -> None:
     for search in (Greedy(max_length=6), Beam(size=3, max_length=6)):
         alone, twins = (decode(m, a_source(), search) for m in (model, Ensemble([model, model])))
         assert [h[0].tokens for h in alone] == [h[0].tokens for h in twins]
+
+
+def test_an_ensemble_ends_with_the_positions_of_its_shortest_member() -> None:
+    table = PositionConfig(kind="learned", max_length=7)
+    shape = shrunk(transformer_tiny().sized(11, 13))
+    members = [build(replace(shape, position=position)) for position in (PositionConfig(), table)]
+    search = Greedy(max_length=12, never=(members[0].end,))
+    assert [len(best[0].tokens) for best in decode(Ensemble(members), a_source(), search)] == [7, 7, 7]
 
 
 def test_members_must_share_a_vocabulary() -> None:

@@ -101,6 +101,27 @@ def test_native_says_what_torch_says(name: str, search: Search) -> None:
     the_same(reference, found)
 
 
+@pytest.mark.parametrize("name", ["learned", "gpt"])
+def test_outputs_end_with_the_learned_positions_in_both_engines(name: str) -> None:
+    model, prepared = made(name)
+    for search in (Greedy(never=(2,)), Beam(size=3, never=(2,))):  # without its end mark, an output reaches its limit
+        reference = TorchEngine(model).decode(texts(), search)
+        the_same(reference, NativeEngine(prepared).decode(texts(), search))
+        positions, read = (40, [len(text) for text in texts()]) if name == "gpt" else (30, [1] * len(texts()))
+        assert [len(best[0].tokens) for best in reference] == [positions + 1 - prompt for prompt in read]
+
+
+@pytest.mark.parametrize("ratio", [0.53, 1.1])  # 0.53 * 100 is 53 in double precision, 52.99.. in single
+def test_both_engines_have_the_same_limits(ratio: float) -> None:
+    model, prepared = made("rotary")
+    search, sources = Greedy(max_ratio=ratio, never=(2,)), [[5] * length for length in (1, 10, 100)]
+    lengths = [
+        [len(best[0].tokens) for best in engine.decode(sources, search)]
+        for engine in (TorchEngine(model), NativeEngine(prepared))
+    ]
+    assert lengths[0] == lengths[1] == [int(len(source) * ratio + 10) for source in sources]
+
+
 @pytest.mark.parametrize("level", [0, 1, 2])
 @pytest.mark.parametrize("name", ["plain", "wide", "llama"])
 def test_every_instruction_set_says_the_same(name: str, level: int) -> None:

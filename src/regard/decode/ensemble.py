@@ -36,6 +36,8 @@ class Ensemble:
             raise UserError(f"ensemble members differ in (start, end): {sorted(marks)}; give them one vocabulary")
         self.members = list(members)
         self.start, self.end = marks.pop()
+        ends = [longest for member in members if (longest := getattr(member, "longest", None)) is not None]
+        self.longest = min(ends, default=None)
 
     def begin(self, batch: Any, prefix: Padded | None = None, *, watch: bool = False) -> EnsembleState:
         return EnsembleState(tuple(member.begin(batch, prefix, watch=watch) for member in self.members))

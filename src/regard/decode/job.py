@@ -32,11 +32,12 @@ class Job(Generic[S, How]):
         """Tokens that each sentence's output may have (B,)."""
         most, ratio = torch.full((len(self.batch),), self.search.max_length), self.search.max_ratio
         longest = getattr(self.stepper, "longest", None)  # that its positions allow
-        if longest is not None and self.prefix is not None:
-            most = most.minimum(longest + 1 - self.prefix.lengths).clamp(min=1)
+        if longest is not None:
+            read = 1 if self.prefix is None else self.prefix.lengths  # the start token alone
+            most = most.minimum(torch.as_tensor(longest + 1 - read)).clamp(min=1)
         if ratio is None or not isinstance(self.batch, Padded):
             return most
-        return (self.batch.lengths * ratio + 10).long().minimum(most)
+        return (self.batch.lengths.double() * ratio + 10).long().minimum(most)
 
     def first_tokens(self) -> Tensor:
         """The tokens that the first step takes (B,)."""

@@ -40,7 +40,7 @@ class Gpt(LanguageModel[GptState]):
         self.embedding = Embedding(table, position=position, dropout=config.dropout)
         self.decoder = Stack(config, config.num_layers)
         self.head = OutputHead(table if config.tied else word_table(*table.shape), bias=False)
-        self.longest = config.position.max_length if config.position.kind == "learned" else None
+        self.longest = config.position.max_length
         self.watched = f"decoder.{config.num_layers - 1}.self"
 
     def nothing_yet(self, rows: int, *, watch: bool = False) -> GptState:

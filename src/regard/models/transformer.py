@@ -50,6 +50,7 @@ class Transformer(Seq2seq[TransformerState]):
         self.encoder = Stack(config, config.encoder_layers)
         self.decoder = Stack(config, config.decoder_layers, cross=True)
         self.head = OutputHead(tables.output, bias=config.output_bias)
+        self.longest = config.position.max_length
         self.watched = f"decoder.{config.decoder_layers - 1}.cross"  # the last layer's heads, on average
 
     def _embedding(self, table: nn.Parameter) -> Embedding:

@@ -27,6 +27,7 @@ class Writer(nn.Module, Generic[S]):
     """A family says how to `advance` and `read`, and has the step from here."""
 
     head: OutputHead
+    longest: int | None = None  # tokens that it has positions for, if there is an end to them
     watched: str | None  # the site whose attention tells what a step looked at
 
     def __init__(self, start: int, end: int) -> None:
@@ -55,8 +56,6 @@ class Writer(nn.Module, Generic[S]):
 
 class LanguageModel(Writer[S]):
     """A writer without a source: what it goes on from is its own text."""
-
-    longest: int | None = None  # tokens that it has positions for, if there is an end to them
 
     def nothing_yet(self, rows: int, *, watch: bool = False) -> S:
         """The state before the first token."""

@@ -7,6 +7,11 @@
 constexpr int TILE_ROWS = LEVEL == 2 ? 6 : LEVEL == 1 ? 3 : 2;  // what fits the registers
 constexpr int TILE_PANELS = LEVEL == 2 ? 4 : LEVEL == 1 ? 2 : 1;
 
+// A register. Inner loops are written in these: gcc passes wider vectors through memory, a number at a time.
+constexpr int LANES = LEVEL == 2 ? 16 : LEVEL == 1 ? 8 : 4;
+typedef float Lanes __attribute__((vector_size(4 * LANES)));
+typedef float LanesAt __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+
 INLINE Float16 load(const float* p) { return *reinterpret_cast<const FloatsAt*>(p); }
 INLINE void store(float* p, Float16 x) { *reinterpret_cast<FloatsAt*>(p) = x; }
 INLINE Float16 all(float x) { return x - Float16{}; }
@@ -183,18 +188,23 @@ void tile(const Matrix& m, const Input& in, int64_t row, int64_t column, Float16
                 out[r][p] = __builtin_convertvector(sum, Float16) * scale + load(m.bias + column + 16 * p);
             }
     } else {
-        Float16 acc[R][P] = {};
+        Lanes acc[R][P][16 / LANES] = {};
         const float* w = m.numbers + column * depth;
         const float* a = in.numbers + row * depth;
         for (int64_t k = 0; k < depth; k++) {
             UNROLLED for (int p = P; p < 2 * P; p++) __builtin_prefetch(w + p * 16 * depth + 16 * k, 0, 2);
-            UNROLLED for (int p = 0; p < P; p++) {
-                Float16 weights = load(w + p * 16 * depth + 16 * k);
-                UNROLLED for (int r = 0; r < R; r++) acc[r][p] += a[r * depth + k] * weights;
-            }
+            UNROLLED for (int p = 0; p < P; p++)
+                UNROLLED for (int part = 0; part < 16 / LANES; part++) {
+                    Lanes weights = *reinterpret_cast<const LanesAt*>(w + p * 16 * depth + 16 * k + part * LANES);
+                    UNROLLED for (int r = 0; r < R; r++) acc[r][p][part] += a[r * depth + k] * weights;
+                }
         }
         UNROLLED for (int r = 0; r < R; r++)
-            UNROLLED for (int p = 0; p < P; p++) out[r][p] = acc[r][p] + load(m.bias + column + 16 * p);
+            UNROLLED for (int p = 0; p < P; p++) {
+                Float16 sum;
+                __builtin_memcpy(&sum, acc[r][p], sizeof sum);
+                out[r][p] = sum + load(m.bias + column + 16 * p);
+            }
     }
 }
 
