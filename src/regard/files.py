@@ -65,7 +65,7 @@ def write_folder(path: Path, contents: Mapping[str, Callable[[Path], None] | byt
     with new_folder(path) as aside:
         for name, content in contents.items():
             if isinstance(content, bytes):
-                _write_through(aside / name, content)
+                (aside / name).write_bytes(content)
             else:
                 content(aside / name)
         write_manifest(aside)

@@ -1,4 +1,5 @@
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from regard.data import store as module
 from regard.data.store import Store, build
 from regard.errors import UserError
+from regard.files import write_manifest
 
 ROWS = [([5, 6, 7], [8]), ([], [9, 10]), ([65535], []), ([4] * 9, [5] * 11)]
 
@@ -54,7 +56,7 @@ def test_a_killed_build_is_not_opened_and_does_not_hinder_the_next(tmp_path: Pat
     aside.mkdir()
     (aside / "source.tokens").write_bytes(b"\0" * 99)
     for folder in (aside, tmp_path / "s"):
-        with pytest.raises(UserError, match=r"index\.json"):
+        with pytest.raises(UserError, match=r"MANIFEST\.json"):
             Store.open(folder)
     build(tmp_path / "s", ROWS, vocabulary=65536)
     assert len(Store.open(tmp_path / "s")) == 4
@@ -86,9 +88,14 @@ def test_a_damaged_index_or_offsets_are_told(tmp_path: Path) -> None:
         path.write_text(json.dumps(index))
         with pytest.raises(UserError, match="no whole token store"):
             Store.open(tmp_path / "s")
-    path.write_text(json.dumps(good))
+    build(tmp_path / "t", ROWS, vocabulary=65536)
+    shutil.rmtree(tmp_path / "s")
+    (tmp_path / "t").rename(tmp_path / "s")
     for offsets in ([0, 5, 3, 4, 13], [1, 3, 3, 4, 13], [0, 3, 3, 4, 12]):
         np.array(offsets, "<i8").tofile(tmp_path / "s" / "source.offsets")
+        with pytest.raises(UserError, match="source.offsets has changed since it was written"):
+            Store.open(tmp_path / "s")
+        write_manifest(tmp_path / "s")
         with pytest.raises(UserError, match="offsets do not fit"):
             Store.open(tmp_path / "s")
 

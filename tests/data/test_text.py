@@ -41,7 +41,8 @@ def test_a_line_ends_at_a_newline_only(tmp_path: Path, name: str, strict: bool) 
 def test_a_newline_at_the_end_adds_no_line(tmp_path: Path) -> None:
     assert list(lines(put(tmp_path / "a", b"x\n"), strict=True)) == ["x"]
     assert list(lines(put(tmp_path / "b", b"x\n\n"), strict=True)) == ["x", ""]
-    assert list(lines(put(tmp_path / "c", b"\xef\xbb\xbf"), strict=True)) == []
+    assert list(lines(put(tmp_path / "c", b"\xef\xbb\xbf"), strict=True)) == [""]
+    assert list(lines(put(tmp_path / "d", b""), strict=True)) == []
 
 
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
