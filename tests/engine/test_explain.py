@@ -4,7 +4,8 @@ from tests.contracts.family import CONFIGS, SOURCES, a_source
 
 from regard.decode.config import Beam, Greedy, Sample, Search
 from regard.decode.search import decode
-from regard.engine.explain import explain
+from regard.engine import explain as module
+from regard.engine.explain import batches, check_size, explain
 from regard.errors import UserError
 from regard.models.build import build
 
@@ -52,3 +53,111 @@ def test_pieces_merge_to_words() -> None:
         told.merged("decoder.cross", rows=[0, 0, 1], columns=[0, 1])
     with pytest.raises(UserError, match="1 outputs for 3 sources"):
         explain(model, a_source(), [[4]])
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_what_a_pass_holds_is_reckoned_from_the_tokens_of_both_sides(name: str) -> None:
+    model = build(CONFIGS[name])
+    (told,) = explain(model, a_source([[5, 6, 7, 8]]), [[4, 8, 2]])
+    held, last = module._numbers(model, 4, 3)
+    words = sum(part.table.shape[0] for path, part in model.named_modules() if path == "head")
+    assert held >= sum(weights.numel() for weights in told.maps.values()) + 3 * words
+    assert last == ([weights.numel() for weights in told.maps.values()] or [0])[-1]
+
+
+def test_a_pass_that_is_too_large_is_refused_before_it_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = build(CONFIGS["preset-transformer_tiny"])
+    held, last = module._numbers(model, 3, 2)
+    monkeypatch.setattr(model, "forward", lambda *given: pytest.fail("it was run"))
+    with pytest.raises(UserError, match=rf"3 tokens of the source and 2 tokens of the output have a map of {last} weig"):
+        explain(model, a_source([[5, 6, 7]]), [[4, 2]], shown=last - 1)
+    monkeypatch.setattr(module, "MOST", held - 1)
+    with pytest.raises(UserError, match=rf"need {held:,} numbers to be looked at, more than {held - 1:,}; take shorter"):
+        explain(model, a_source([[5, 6, 7]]), [[4, 2]])
+    monkeypatch.setattr(module, "MOST", held)
+    check_size(model, 3, 2)
+    with pytest.raises(UserError, match="more than"):
+        check_size(model, 3, 2, rows=2)
+
+
+def test_long_pairs_are_looked_at_by_fewer_in_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = build(CONFIGS["preset-transformer_tiny"])
+    short, long = [[5, 2]] * 5, [[5] * 40] * 3
+    assert [(each.start, each.stop) for each in batches(model, short, short)] == [(0, 5)]
+    monkeypatch.setattr(module, "MOST", 4 * 5 * module._numbers(model, 2, 2)[0])
+    both = [*short, *long]
+    parts = [(each.start, each.stop) for each in batches(model, both, both)]
+    assert parts[-3:] == [(5, 6), (6, 7), (7, 8)]
+    assert [i for start, stop in parts for i in range(start, stop)] == list(range(8))
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_what_a_pass_holds_is_reckoned_from_the_tokens_of_both_sides(name: str) -> None:
+    model = build(CONFIGS[name])
+    (told,) = explain(model, a_source([[5, 6, 7, 8]]), [[4, 8, 2]])
+    held, last = module._numbers(model, 4, 3)
+    words = sum(part.table.shape[0] for path, part in model.named_modules() if path == "head")
+    assert held >= sum(weights.numel() for weights in told.maps.values()) + 3 * words
+    assert last == ([weights.numel() for weights in told.maps.values()] or [0])[-1]
+
+
+def test_a_pass_that_is_too_large_is_refused_before_it_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = build(CONFIGS["preset-transformer_tiny"])
+    held, last = module._numbers(model, 3, 2)
+    monkeypatch.setattr(model, "forward", lambda *given: pytest.fail("it was run"))
+    with pytest.raises(UserError, match=rf"3 tokens of the source and 2 tokens of the output have a map of {last} weig"):
+        explain(model, a_source([[5, 6, 7]]), [[4, 2]], shown=last - 1)
+    monkeypatch.setattr(module, "MOST", held - 1)
+    with pytest.raises(UserError, match=rf"need {held:,} numbers to be looked at, more than {held - 1:,}; take shorter"):
+        explain(model, a_source([[5, 6, 7]]), [[4, 2]])
+    monkeypatch.setattr(module, "MOST", held)
+    check_size(model, 3, 2)
+    with pytest.raises(UserError, match="more than"):
+        check_size(model, 3, 2, rows=2)
+
+
+def test_long_pairs_are_looked_at_by_fewer_in_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = build(CONFIGS["preset-transformer_tiny"])
+    short, long = [[5, 2]] * 5, [[5] * 40] * 3
+    assert [(each.start, each.stop) for each in batches(model, short, short)] == [(0, 5)]
+    monkeypatch.setattr(module, "MOST", 4 * 5 * module._numbers(model, 2, 2)[0])
+    both = [*short, *long]
+    parts = [(each.start, each.stop) for each in batches(model, both, both)]
+    assert parts[-3:] == [(5, 6), (6, 7), (7, 8)]
+    assert [i for start, stop in parts for i in range(start, stop)] == list(range(8))
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_what_a_pass_holds_is_reckoned_from_the_tokens_of_both_sides(name: str) -> None:
+    model = build(CONFIGS[name])
+    (told,) = explain(model, a_source([[5, 6, 7, 8]]), [[4, 8, 2]])
+    held, last = module._numbers(model, 4, 3)
+    words = sum(part.table.shape[0] for path, part in model.named_modules() if path == "head")
+    assert held >= sum(weights.numel() for weights in told.maps.values()) + 3 * words
+    assert last == ([weights.numel() for weights in told.maps.values()] or [0])[-1]
+
+
+def test_a_pass_that_is_too_large_is_refused_before_it_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = build(CONFIGS["preset-transformer_tiny"])
+    held, last = module._numbers(model, 3, 2)
+    monkeypatch.setattr(model, "forward", lambda *given: pytest.fail("it was run"))
+    with pytest.raises(UserError, match=rf"3 tokens of the source and 2 tokens of the output have a map of {last} weig"):
+        explain(model, a_source([[5, 6, 7]]), [[4, 2]], shown=last - 1)
+    monkeypatch.setattr(module, "MOST", held - 1)
+    with pytest.raises(UserError, match=rf"need {held:,} numbers to be looked at, more than {held - 1:,}; take shorter"):
+        explain(model, a_source([[5, 6, 7]]), [[4, 2]])
+    monkeypatch.setattr(module, "MOST", held)
+    check_size(model, 3, 2)
+    with pytest.raises(UserError, match="more than"):
+        check_size(model, 3, 2, rows=2)
+
+
+def test_long_pairs_are_looked_at_by_fewer_in_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = build(CONFIGS["preset-transformer_tiny"])
+    short, long = [[5, 2]] * 5, [[5] * 40] * 3
+    assert [(each.start, each.stop) for each in batches(model, short, short)] == [(0, 5)]
+    monkeypatch.setattr(module, "MOST", 4 * 5 * module._numbers(model, 2, 2)[0])
+    both = [*short, *long]
+    parts = [(each.start, each.stop) for each in batches(model, both, both)]
+    assert parts[-3:] == [(5, 6), (6, 7), (7, 8)]
+    assert [i for start, stop in parts for i in range(start, stop)] == list(range(8))

@@ -191,3 +191,78 @@ def test_data_tell_entropy_and_coverage(folders: dict[str, Path]) -> None:
     by_hand = -(weights * weights.log2()).sum(-1).mean(-1)
     assert data["entropy"]["decoder.cross"] == pytest.approx(by_hand.tolist(), abs=1e-5)
     assert sum(data["coverage"]["decoder.cross"][0]) == pytest.approx(len(look.target.pieces), abs=1e-4)
+
+
+def test_gradients_and_the_tree_are_left_out_where_they_would_take_long(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load(folders["transformer"])
+    assert model.attend("a cat").saliency() is not None
+    assert model.attend("a cat").tree() is not None
+    steps, size = len(model.attend("a cat").told.target), sum(p.numel() for p in model.model.parameters())
+    monkeypatch.setattr("regard.look.model.TREE", 3 * steps * size - 1)
+    assert model.attend("a cat").tree() is None
+    monkeypatch.setattr("regard.look.model.GRADIENT", steps * (steps + 2) * size - 1)
+    assert model.attend("a cat").saliency() is None
+
+
+def test_an_output_that_is_too_long_is_refused_before_it_is_looked_at(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for kind in ("transformer", "language"):
+        model = load(folders[kind])
+        monkeypatch.setattr(model.model, "forward", lambda *given: pytest.fail("it was run"))
+        with pytest.raises(UserError, match=r"tokens of the output need [\d,]+ numbers to be looked at, more than"):
+            model.attend("a cat", "世" * 2_000)
+        with pytest.raises(UserError, match=r"have a map of [\d,]+ weights; at most 64 are shown; take shorter texts"):
+            model.attend("a cat", "a dog sees a bird", shown=64)
+
+
+def test_gradients_and_the_tree_are_left_out_where_they_would_take_long(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load(folders["transformer"])
+    assert model.attend("a cat").saliency() is not None
+    assert model.attend("a cat").tree() is not None
+    steps, size = len(model.attend("a cat").told.target), sum(p.numel() for p in model.model.parameters())
+    monkeypatch.setattr("regard.look.model.TREE", 3 * steps * size - 1)
+    assert model.attend("a cat").tree() is None
+    monkeypatch.setattr("regard.look.model.GRADIENT", steps * (steps + 2) * size - 1)
+    assert model.attend("a cat").saliency() is None
+
+
+def test_an_output_that_is_too_long_is_refused_before_it_is_looked_at(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for kind in ("transformer", "language"):
+        model = load(folders[kind])
+        monkeypatch.setattr(model.model, "forward", lambda *given: pytest.fail("it was run"))
+        with pytest.raises(UserError, match=r"tokens of the output need [\d,]+ numbers to be looked at, more than"):
+            model.attend("a cat", "世" * 2_000)
+        with pytest.raises(UserError, match=r"have a map of [\d,]+ weights; at most 64 are shown; take shorter texts"):
+            model.attend("a cat", "a dog sees a bird", shown=64)
+
+
+def test_gradients_and_the_tree_are_left_out_where_they_would_take_long(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load(folders["transformer"])
+    assert model.attend("a cat").saliency() is not None
+    assert model.attend("a cat").tree() is not None
+    steps, size = len(model.attend("a cat").told.target), sum(p.numel() for p in model.model.parameters())
+    monkeypatch.setattr("regard.look.model.TREE", 3 * steps * size - 1)
+    assert model.attend("a cat").tree() is None
+    monkeypatch.setattr("regard.look.model.GRADIENT", steps * (steps + 2) * size - 1)
+    assert model.attend("a cat").saliency() is None
+
+
+def test_an_output_that_is_too_long_is_refused_before_it_is_looked_at(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for kind in ("transformer", "language"):
+        model = load(folders[kind])
+        monkeypatch.setattr(model.model, "forward", lambda *given: pytest.fail("it was run"))
+        with pytest.raises(UserError, match=r"tokens of the output need [\d,]+ numbers to be looked at, more than"):
+            model.attend("a cat", "世" * 2_000)
+        with pytest.raises(UserError, match=r"have a map of [\d,]+ weights; at most 64 are shown; take shorter texts"):
+            model.attend("a cat", "a dog sees a bird", shown=64)

@@ -126,6 +126,234 @@ def test_with_keys_every_route_asks_for_one(folders: list[Path], tmp_path: Path)
     assert "schlüssel" not in "".join(found.log)
 
 
+def test_a_key_of_null_is_none(client: httpx2.Client) -> None:
+    fine = {"q": "a cat", "source": "en", "target": "de", "api_key": None}
+    assert client.post("/translate", json=fine).status_code == 200
+    assert client.post("/detect", json={"q": "a cat", "api_key": None}).status_code == 200
+
+
+HOSTS = {"localhost": 200, "LOCALHOST:99": 200, "a.localhost": 200, "127.0.0.1": 200, "[::1]:5000": 200, "10.0.0.7": 200}
+HOSTS |= {socket.gethostname(): 200, "called.so": 200, "evil.example": 403, "localhost.evil.example": 403, "": 403}
+HOSTS |= {"127.0.0.1.evil.example:5000": 403, "[::": 403, "127.0.0.1@evil.example": 403, "evil.example/127.0.0.1": 403}
+
+
+def test_without_keys_only_its_own_names_and_pages_may_ask(folders: list[Path]) -> None:
+    fine = {"q": "a cat", "source": "en", "target": "de"}
+    with (
+        service(folders[0], env={"REGARD_HOSTS": "other, Called.so"}) as found,
+        httpx2.Client(base_url=found.url, timeout=30) as client,
+    ):
+        for host, status in HOSTS.items():
+            for path in ("/languages", "/", "/nowhere"):
+                wanted = status if path != "/nowhere" or status == 403 else 404
+                assert client.get(path, headers={"host": host}).status_code == wanted, host
+            assert client.post("/translate", json=fine, headers={"host": host}).status_code == status, host
+        own = found.url.removeprefix("http://")
+        pages = [({"origin": f"http://{own}"}, 200), ({"origin": "http://evil.example"}, 403), ({"origin": "null"}, 403)]
+        pages += [({"sec-fetch-site": "same-origin", "origin": "https://behind.a.proxy"}, 200)]
+        pages += [({"sec-fetch-site": each}, status) for each, status in (("none", 200), ("same-site", 403))]
+        for headers, status in pages:
+            assert client.post("/translate", data=fine, headers=headers).status_code == status, headers
+            assert client.post("/translate", json=fine, headers=headers).status_code == status, headers
+
+
+def test_json_has_to_be_called_so(client: httpx2.Client) -> None:
+    for path, body in (("/translate", b'{"q": "a", "source": "en", "target": "de"}'), ("/api/translate", b'{"text": "a"}')):
+        for kind in ("text/plain", "text/plain; charset=application/json", "multipart/form-data; boundary=x", None):
+            headers = {} if kind is None else {"content-type": kind}
+            assert client.post(path, content=body, headers=headers).status_code == 415, (path, kind)
+        fine = {"content-type": "Application/JSON; charset=utf-8"}
+        assert client.post(path, content=body, headers=fine).status_code == 200
+    assert client.post("/api/translate", data={"text": "a"}).status_code == 415  # no form of LibreTranslate's
+
+
+def test_a_key_can_be_bound_to_no_page_by_the_password_of_a_browser(folders: list[Path]) -> None:
+    fine, basic = {"q": "a cat", "source": "en", "target": "de"}, base64.b64encode(b"me:k").decode()
+    with (
+        service(folders[0], env={"REGARD_API_KEYS": "k"}) as found,
+        httpx2.Client(base_url=found.url, timeout=30) as client,
+    ):
+        foreign = {"host": "any.name", "origin": "http://evil.example"}
+        assert client.post("/translate", data=fine, headers=foreign | {"authorization": f"Basic {basic}"}).status_code == 403
+        assert client.post("/translate", data=fine, headers=foreign | {"authorization": "Bearer k"}).status_code == 200
+        assert client.post("/translate", data={**fine, "api_key": "k"}, headers=foreign).status_code == 200
+        sneaky = client.get("/languages", headers={"host": "any.name/translate?"})  # the path is that of the request
+        assert sneaky.status_code == 401
+
+
+def test_alignment_of_a_long_text_is_that_of_the_command_line(folders: list[Path], client: httpx2.Client) -> None:
+    text = "the cat sees a dog and " * 20
+    by_run = regard("run", folders[0], "--alignment", stdin=f"{text}\n".encode()).stdout.decode().rstrip("\n")
+    asked = {"text": [text, "a cat"], "source": "en", "alignment": True, "best": 2}
+    (long, short) = client.post("/api/translate", json=asked).json()["translations"]
+    told = client.post("/api/translate", json={"text": text, "source": "en", "alignment": True}).json()
+    (best,) = told["translations"][0]["outputs"]
+    assert f"{best['text']} ||| {best['alignment']}" == by_run
+    assert set(best) == {"text", "score", "log_prob", "tokens", "alignment"}
+    assert all(output["alignment"] for output in [*long["outputs"], *short["outputs"]])
+
+
+def test_what_would_take_too_much_to_look_at_is_refused_with_the_numbers(client: httpx2.Client) -> None:
+    found = client.post("/api/attention", json={"text": "a cat", "output": "世" * 1_500, "source": "en"})
+    assert found.status_code == 400
+    assert "tokens of the source and 4,50" in found.json()["error"]
+    for model in ("en-de", "talk"):
+        asked = {"text": "a cat", "output": "the dog " * 450, "model": model}
+        assert "weights; at most 1,048,576 are shown" in client.post("/api/attention", json=asked).json()["error"]
+
+
+def test_a_key_of_null_is_none(client: httpx2.Client) -> None:
+    fine = {"q": "a cat", "source": "en", "target": "de", "api_key": None}
+    assert client.post("/translate", json=fine).status_code == 200
+    assert client.post("/detect", json={"q": "a cat", "api_key": None}).status_code == 200
+
+
+HOSTS = {"localhost": 200, "LOCALHOST:99": 200, "a.localhost": 200, "127.0.0.1": 200, "[::1]:5000": 200, "10.0.0.7": 200}
+HOSTS |= {socket.gethostname(): 200, "called.so": 200, "evil.example": 403, "localhost.evil.example": 403, "": 403}
+HOSTS |= {"127.0.0.1.evil.example:5000": 403, "[::": 403, "127.0.0.1@evil.example": 403, "evil.example/127.0.0.1": 403}
+
+
+def test_without_keys_only_its_own_names_and_pages_may_ask(folders: list[Path]) -> None:
+    fine = {"q": "a cat", "source": "en", "target": "de"}
+    with (
+        service(folders[0], env={"REGARD_HOSTS": "other, Called.so"}) as found,
+        httpx2.Client(base_url=found.url, timeout=30) as client,
+    ):
+        for host, status in HOSTS.items():
+            for path in ("/languages", "/", "/nowhere"):
+                wanted = status if path != "/nowhere" or status == 403 else 404
+                assert client.get(path, headers={"host": host}).status_code == wanted, host
+            assert client.post("/translate", json=fine, headers={"host": host}).status_code == status, host
+        own = found.url.removeprefix("http://")
+        pages = [({"origin": f"http://{own}"}, 200), ({"origin": "http://evil.example"}, 403), ({"origin": "null"}, 403)]
+        pages += [({"sec-fetch-site": "same-origin", "origin": "https://behind.a.proxy"}, 200)]
+        pages += [({"sec-fetch-site": each}, status) for each, status in (("none", 200), ("same-site", 403))]
+        for headers, status in pages:
+            assert client.post("/translate", data=fine, headers=headers).status_code == status, headers
+            assert client.post("/translate", json=fine, headers=headers).status_code == status, headers
+
+
+def test_json_has_to_be_called_so(client: httpx2.Client) -> None:
+    for path, body in (("/translate", b'{"q": "a", "source": "en", "target": "de"}'), ("/api/translate", b'{"text": "a"}')):
+        for kind in ("text/plain", "text/plain; charset=application/json", "multipart/form-data; boundary=x", None):
+            headers = {} if kind is None else {"content-type": kind}
+            assert client.post(path, content=body, headers=headers).status_code == 415, (path, kind)
+        fine = {"content-type": "Application/JSON; charset=utf-8"}
+        assert client.post(path, content=body, headers=fine).status_code == 200
+    assert client.post("/api/translate", data={"text": "a"}).status_code == 415  # no form of LibreTranslate's
+
+
+def test_a_key_can_be_bound_to_no_page_by_the_password_of_a_browser(folders: list[Path]) -> None:
+    fine, basic = {"q": "a cat", "source": "en", "target": "de"}, base64.b64encode(b"me:k").decode()
+    with (
+        service(folders[0], env={"REGARD_API_KEYS": "k"}) as found,
+        httpx2.Client(base_url=found.url, timeout=30) as client,
+    ):
+        foreign = {"host": "any.name", "origin": "http://evil.example"}
+        assert client.post("/translate", data=fine, headers=foreign | {"authorization": f"Basic {basic}"}).status_code == 403
+        assert client.post("/translate", data=fine, headers=foreign | {"authorization": "Bearer k"}).status_code == 200
+        assert client.post("/translate", data={**fine, "api_key": "k"}, headers=foreign).status_code == 200
+        sneaky = client.get("/languages", headers={"host": "any.name/translate?"})  # the path is that of the request
+        assert sneaky.status_code == 401
+
+
+def test_alignment_of_a_long_text_is_that_of_the_command_line(folders: list[Path], client: httpx2.Client) -> None:
+    text = "the cat sees a dog and " * 20
+    by_run = regard("run", folders[0], "--alignment", stdin=f"{text}\n".encode()).stdout.decode().rstrip("\n")
+    asked = {"text": [text, "a cat"], "source": "en", "alignment": True, "best": 2}
+    (long, short) = client.post("/api/translate", json=asked).json()["translations"]
+    told = client.post("/api/translate", json={"text": text, "source": "en", "alignment": True}).json()
+    (best,) = told["translations"][0]["outputs"]
+    assert f"{best['text']} ||| {best['alignment']}" == by_run
+    assert set(best) == {"text", "score", "log_prob", "tokens", "alignment"}
+    assert all(output["alignment"] for output in [*long["outputs"], *short["outputs"]])
+
+
+def test_what_would_take_too_much_to_look_at_is_refused_with_the_numbers(client: httpx2.Client) -> None:
+    found = client.post("/api/attention", json={"text": "a cat", "output": "世" * 1_500, "source": "en"})
+    assert found.status_code == 400
+    assert "tokens of the source and 4,50" in found.json()["error"]
+    for model in ("en-de", "talk"):
+        asked = {"text": "a cat", "output": "the dog " * 450, "model": model}
+        assert "weights; at most 1,048,576 are shown" in client.post("/api/attention", json=asked).json()["error"]
+
+
+def test_a_key_of_null_is_none(client: httpx2.Client) -> None:
+    fine = {"q": "a cat", "source": "en", "target": "de", "api_key": None}
+    assert client.post("/translate", json=fine).status_code == 200
+    assert client.post("/detect", json={"q": "a cat", "api_key": None}).status_code == 200
+
+
+HOSTS = {"localhost": 200, "LOCALHOST:99": 200, "a.localhost": 200, "127.0.0.1": 200, "[::1]:5000": 200, "10.0.0.7": 200}
+HOSTS |= {socket.gethostname(): 200, "called.so": 200, "evil.example": 403, "localhost.evil.example": 403, "": 403}
+HOSTS |= {"127.0.0.1.evil.example:5000": 403, "[::": 403, "127.0.0.1@evil.example": 403, "evil.example/127.0.0.1": 403}
+
+
+def test_without_keys_only_its_own_names_and_pages_may_ask(folders: list[Path]) -> None:
+    fine = {"q": "a cat", "source": "en", "target": "de"}
+    with (
+        service(folders[0], env={"REGARD_HOSTS": "other, Called.so"}) as found,
+        httpx2.Client(base_url=found.url, timeout=30) as client,
+    ):
+        for host, status in HOSTS.items():
+            for path in ("/languages", "/", "/nowhere"):
+                wanted = status if path != "/nowhere" or status == 403 else 404
+                assert client.get(path, headers={"host": host}).status_code == wanted, host
+            assert client.post("/translate", json=fine, headers={"host": host}).status_code == status, host
+        own = found.url.removeprefix("http://")
+        pages = [({"origin": f"http://{own}"}, 200), ({"origin": "http://evil.example"}, 403), ({"origin": "null"}, 403)]
+        pages += [({"sec-fetch-site": "same-origin", "origin": "https://behind.a.proxy"}, 200)]
+        pages += [({"sec-fetch-site": each}, status) for each, status in (("none", 200), ("same-site", 403))]
+        for headers, status in pages:
+            assert client.post("/translate", data=fine, headers=headers).status_code == status, headers
+            assert client.post("/translate", json=fine, headers=headers).status_code == status, headers
+
+
+def test_json_has_to_be_called_so(client: httpx2.Client) -> None:
+    for path, body in (("/translate", b'{"q": "a", "source": "en", "target": "de"}'), ("/api/translate", b'{"text": "a"}')):
+        for kind in ("text/plain", "text/plain; charset=application/json", "multipart/form-data; boundary=x", None):
+            headers = {} if kind is None else {"content-type": kind}
+            assert client.post(path, content=body, headers=headers).status_code == 415, (path, kind)
+        fine = {"content-type": "Application/JSON; charset=utf-8"}
+        assert client.post(path, content=body, headers=fine).status_code == 200
+    assert client.post("/api/translate", data={"text": "a"}).status_code == 415  # no form of LibreTranslate's
+
+
+def test_a_key_can_be_bound_to_no_page_by_the_password_of_a_browser(folders: list[Path]) -> None:
+    fine, basic = {"q": "a cat", "source": "en", "target": "de"}, base64.b64encode(b"me:k").decode()
+    with (
+        service(folders[0], env={"REGARD_API_KEYS": "k"}) as found,
+        httpx2.Client(base_url=found.url, timeout=30) as client,
+    ):
+        foreign = {"host": "any.name", "origin": "http://evil.example"}
+        assert client.post("/translate", data=fine, headers=foreign | {"authorization": f"Basic {basic}"}).status_code == 403
+        assert client.post("/translate", data=fine, headers=foreign | {"authorization": "Bearer k"}).status_code == 200
+        assert client.post("/translate", data={**fine, "api_key": "k"}, headers=foreign).status_code == 200
+        sneaky = client.get("/languages", headers={"host": "any.name/translate?"})  # the path is that of the request
+        assert sneaky.status_code == 401
+
+
+def test_alignment_of_a_long_text_is_that_of_the_command_line(folders: list[Path], client: httpx2.Client) -> None:
+    text = "the cat sees a dog and " * 20
+    by_run = regard("run", folders[0], "--alignment", stdin=f"{text}\n".encode()).stdout.decode().rstrip("\n")
+    asked = {"text": [text, "a cat"], "source": "en", "alignment": True, "best": 2}
+    (long, short) = client.post("/api/translate", json=asked).json()["translations"]
+    told = client.post("/api/translate", json={"text": text, "source": "en", "alignment": True}).json()
+    (best,) = told["translations"][0]["outputs"]
+    assert f"{best['text']} ||| {best['alignment']}" == by_run
+    assert set(best) == {"text", "score", "log_prob", "tokens", "alignment"}
+    assert all(output["alignment"] for output in [*long["outputs"], *short["outputs"]])
+
+
+def test_what_would_take_too_much_to_look_at_is_refused_with_the_numbers(client: httpx2.Client) -> None:
+    found = client.post("/api/attention", json={"text": "a cat", "output": "世" * 1_500, "source": "en"})
+    assert found.status_code == 400
+    assert "tokens of the source and 4,50" in found.json()["error"]
+    for model in ("en-de", "talk"):
+        asked = {"text": "a cat", "output": "the dog " * 450, "model": model}
+        assert "weights; at most 1,048,576 are shown" in client.post("/api/attention", json=asked).json()["error"]
+
+
 def test_sigterm_lets_what_was_asked_end(folders: list[Path]) -> None:
     with service(folders[0]) as found:
         (worker,), body = found.workers(), b'{"q": "a cat", "source": "en", "target": "de"}'
