@@ -227,4 +227,4 @@ def test_a_character_longer_than_all_that_a_model_learned_from_is_not_cut_for_ev
 
 def test_a_name_that_no_file_can_have_is_a_user_error() -> None:
     with pytest.raises(UserError, match=r"aaa: cannot be read \(File name too long\); check the name"):
-        placed(Path("a" * 300))
+        placed(Path("1" + "a" * 300))

@@ -14,7 +14,7 @@ def placed(path: Path) -> Path:
     """The folder itself, or, where there is none, the one that an installed package of that name carries."""
     package = str(path).replace("-", "_")
     try:
-        spec = find_spec(package) if package.isidentifier() and not path.exists() else None
+        spec = find_spec(package) if not path.exists() and package.isidentifier() else None
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror}); check the name") from error
     for root in map(Path, (spec.submodule_search_locations or ()) if spec else ()):
