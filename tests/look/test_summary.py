@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -76,66 +75,6 @@ def test_heads_are_ranked_by_what_is_lost_without_them(model: Model) -> None:
     rows = torch.cat([summary.entropy(each.maps[first.site][first.head]) for each in told])
     assert first.entropy == pytest.approx(float(rows.mean()), abs=1e-5)
     assert all((each.alignment_error is not None) == each.site.endswith("cross") for each in found)
-
-
-def test_no_more_sentences_are_held_than_fit(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    outputs = model.spelled(["eine Katze", "der Hund", "ein Vogel", "der Hund schläft"])
-    together = summary.heads(model, TEXTS, outputs, lambda done: None)
-    sizes = list[int]()
-    original = passes.explain
-
-    def counted(network: Any, source: Padded, *given: Any) -> Any:
-        sizes.append(len(source))
-        return original(network, source, *given)
-
-    longest = max(map(len, model.tokenizers.read(TEXTS))), max(map(len, outputs))
-    monkeypatch.setattr(passes, "MOST", passes._numbers(model.model, *longest)[0])
-    monkeypatch.setattr(passes, "explain", counted)
-    apart = summary.heads(model, TEXTS, outputs, lambda done: None)
-    assert set(sizes) == {1}
-    for one, other in zip(sorted(together, key=str), sorted(apart, key=str), strict=True):
-        assert (one.entropy, one.largest) == pytest.approx((other.entropy, other.largest), abs=1e-5)
-    assert [each.error for each in summary.worst(model, TEXTS, outputs, lambda done: None)]
-
-
-def test_no_more_sentences_are_held_than_fit(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    outputs = model.spelled(["eine Katze", "der Hund", "ein Vogel", "der Hund schläft"])
-    together = summary.heads(model, TEXTS, outputs, lambda done: None)
-    sizes = list[int]()
-    original = passes.explain
-
-    def counted(network: Any, source: Padded, *given: Any) -> Any:
-        sizes.append(len(source))
-        return original(network, source, *given)
-
-    longest = max(map(len, model.tokenizers.read(TEXTS))), max(map(len, outputs))
-    monkeypatch.setattr(passes, "MOST", passes._numbers(model.model, *longest)[0])
-    monkeypatch.setattr(passes, "explain", counted)
-    apart = summary.heads(model, TEXTS, outputs, lambda done: None)
-    assert set(sizes) == {1}
-    for one, other in zip(sorted(together, key=str), sorted(apart, key=str), strict=True):
-        assert (one.entropy, one.largest) == pytest.approx((other.entropy, other.largest), abs=1e-5)
-    assert [each.error for each in summary.worst(model, TEXTS, outputs, lambda done: None)]
-
-
-def test_no_more_sentences_are_held_than_fit(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    outputs = model.spelled(["eine Katze", "der Hund", "ein Vogel", "der Hund schläft"])
-    together = summary.heads(model, TEXTS, outputs, lambda done: None)
-    sizes = list[int]()
-    original = passes.explain
-
-    def counted(network: Any, source: Padded, *given: Any) -> Any:
-        sizes.append(len(source))
-        return original(network, source, *given)
-
-    longest = max(map(len, model.tokenizers.read(TEXTS))), max(map(len, outputs))
-    monkeypatch.setattr(passes, "MOST", passes._numbers(model.model, *longest)[0])
-    monkeypatch.setattr(passes, "explain", counted)
-    apart = summary.heads(model, TEXTS, outputs, lambda done: None)
-    assert set(sizes) == {1}
-    for one, other in zip(sorted(together, key=str), sorted(apart, key=str), strict=True):
-        assert (one.entropy, one.largest) == pytest.approx((other.entropy, other.largest), abs=1e-5)
-    assert [each.error for each in summary.worst(model, TEXTS, outputs, lambda done: None)]
 
 
 def test_the_worst_covered_come_first(model: Model) -> None:

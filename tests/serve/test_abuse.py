@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import select
 import socket
@@ -10,8 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -19,13 +17,10 @@ import schemathesis
 import uvicorn
 from bench.clients import At
 from bench.fuzz import Golden, Tally, ask, described, named, pipelined
-from bench.odd import Case, Offer, cases, mutated, post, valid
+from bench.odd import Case, Offer, cases, mutated, valid
 from starlette.requests import Request
 from starlette.responses import Response
 
-from regard.serve.config import Limits
-from regard.serve.config import Limits
-from regard.serve.config import Limits
 from regard.serve.keys import known
 from regard.serve.server import Patient, _socket
 from tests.serve.toys import Service, make_model, service
@@ -61,138 +56,6 @@ def test_what_never_comes_to_an_end_is_ended(found: Service) -> None:
     tally = Tally()
     named(found.port, [case for case in CASES if case.slow], tally)
     assert not tally.faults
-
-
-def unfinished(port: int, count: int) -> list[socket.socket]:
-    """Connections whose bodies never come to an end."""
-    ways = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(count)]
-    for way in ways:
-        way.sendall(post("/translate", b'{"q":', size=90))
-    return ways
-
-
-def test_who_does_not_finish_sending_keeps_nobody_out(found: Service) -> None:
-    with ExitStack() as stack:
-        ways = [stack.enter_context(way) for way in unfinished(found.port, Limits().requests + 9)]
-        for _ in range(3):
-            assert ask(found.port, post("/translate", {"q": "a", **OFFER.pair})).status == 200
-        assert ways[0].recv(1 << 16).startswith(b"HTTP/1.1 408")  # it gave way
-        ways[-1].sendall(b'"a", "source": "en", "target": "de"}'.ljust(85))
-        assert ways[-1].recv(1 << 16).startswith(b"HTTP/1.1 200")  # the newest are waited for
-
-
-def test_without_a_key_nobody_is_kept_out_either(found: Service, tmp_path: Path) -> None:
-    with service(make_model(tmp_path / "en-de"), env={"REGARD_API_KEYS": "k"}) as keyed, ExitStack() as stack:
-        ways = [stack.enter_context(way) for way in unfinished(keyed.port, Limits().requests + 9)]
-        keys: list[tuple[dict[str, str], list[bytes]]] = [({}, [b"Authorization: Bearer k"]), ({"api_key": "k"}, [])]
-        for more, lines in keys:
-            assert ask(keyed.port, post("/translate", {"q": "a", **OFFER.pair, **more}, *lines)).status == 200
-        assert ways[0].recv(1 << 16).startswith(b"HTTP/1.1 408")
-        for head in (b"Authorization: Bearer x", b"Authorization: Bearer"):  # refused without its body
-            way = stack.enter_context(socket.create_connection(("127.0.0.1", keyed.port), timeout=5))
-            way.sendall(post("/translate", b"", head, size=90))
-            assert way.recv(1 << 16).startswith(b"HTTP/1.1 401")
-
-
-def test_a_body_of_two_lengths_is_refused_and_nothing_after_it_is_read(found: Service) -> None:
-    body = json.dumps({"q": "a", **OFFER.pair}).encode()
-    chunks = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
-    head = post("/translate", chunks, b"Transfer-Encoding: chunked", size=4).replace(b"Connection: close\r\n", b"")
-    with socket.create_connection(("127.0.0.1", found.port), timeout=10) as way:
-        way.sendall(head + b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        answer = b""
-        while data := way.recv(1 << 16):
-            answer += data
-    assert answer.startswith(b"HTTP/1.1 400")
-    assert answer.count(b"HTTP/1.1") == 1
-
-
-def unfinished(port: int, count: int) -> list[socket.socket]:
-    """Connections whose bodies never come to an end."""
-    ways = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(count)]
-    for way in ways:
-        way.sendall(post("/translate", b'{"q":', size=90))
-    return ways
-
-
-def test_who_does_not_finish_sending_keeps_nobody_out(found: Service) -> None:
-    with ExitStack() as stack:
-        ways = [stack.enter_context(way) for way in unfinished(found.port, Limits().requests + 9)]
-        for _ in range(3):
-            assert ask(found.port, post("/translate", {"q": "a", **OFFER.pair})).status == 200
-        assert ways[0].recv(1 << 16).startswith(b"HTTP/1.1 408")  # it gave way
-        ways[-1].sendall(b'"a", "source": "en", "target": "de"}'.ljust(85))
-        assert ways[-1].recv(1 << 16).startswith(b"HTTP/1.1 200")  # the newest are waited for
-
-
-def test_without_a_key_nobody_is_kept_out_either(found: Service, tmp_path: Path) -> None:
-    with service(make_model(tmp_path / "en-de"), env={"REGARD_API_KEYS": "k"}) as keyed, ExitStack() as stack:
-        ways = [stack.enter_context(way) for way in unfinished(keyed.port, Limits().requests + 9)]
-        keys: list[tuple[dict[str, str], list[bytes]]] = [({}, [b"Authorization: Bearer k"]), ({"api_key": "k"}, [])]
-        for more, lines in keys:
-            assert ask(keyed.port, post("/translate", {"q": "a", **OFFER.pair, **more}, *lines)).status == 200
-        assert ways[0].recv(1 << 16).startswith(b"HTTP/1.1 408")
-        for head in (b"Authorization: Bearer x", b"Authorization: Bearer"):  # refused without its body
-            way = stack.enter_context(socket.create_connection(("127.0.0.1", keyed.port), timeout=5))
-            way.sendall(post("/translate", b"", head, size=90))
-            assert way.recv(1 << 16).startswith(b"HTTP/1.1 401")
-
-
-def test_a_body_of_two_lengths_is_refused_and_nothing_after_it_is_read(found: Service) -> None:
-    body = json.dumps({"q": "a", **OFFER.pair}).encode()
-    chunks = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
-    head = post("/translate", chunks, b"Transfer-Encoding: chunked", size=4).replace(b"Connection: close\r\n", b"")
-    with socket.create_connection(("127.0.0.1", found.port), timeout=10) as way:
-        way.sendall(head + b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        answer = b""
-        while data := way.recv(1 << 16):
-            answer += data
-    assert answer.startswith(b"HTTP/1.1 400")
-    assert answer.count(b"HTTP/1.1") == 1
-
-
-def unfinished(port: int, count: int) -> list[socket.socket]:
-    """Connections whose bodies never come to an end."""
-    ways = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(count)]
-    for way in ways:
-        way.sendall(post("/translate", b'{"q":', size=90))
-    return ways
-
-
-def test_who_does_not_finish_sending_keeps_nobody_out(found: Service) -> None:
-    with ExitStack() as stack:
-        ways = [stack.enter_context(way) for way in unfinished(found.port, Limits().requests + 9)]
-        for _ in range(3):
-            assert ask(found.port, post("/translate", {"q": "a", **OFFER.pair})).status == 200
-        assert ways[0].recv(1 << 16).startswith(b"HTTP/1.1 408")  # it gave way
-        ways[-1].sendall(b'"a", "source": "en", "target": "de"}'.ljust(85))
-        assert ways[-1].recv(1 << 16).startswith(b"HTTP/1.1 200")  # the newest are waited for
-
-
-def test_without_a_key_nobody_is_kept_out_either(found: Service, tmp_path: Path) -> None:
-    with service(make_model(tmp_path / "en-de"), env={"REGARD_API_KEYS": "k"}) as keyed, ExitStack() as stack:
-        ways = [stack.enter_context(way) for way in unfinished(keyed.port, Limits().requests + 9)]
-        keys: list[tuple[dict[str, str], list[bytes]]] = [({}, [b"Authorization: Bearer k"]), ({"api_key": "k"}, [])]
-        for more, lines in keys:
-            assert ask(keyed.port, post("/translate", {"q": "a", **OFFER.pair, **more}, *lines)).status == 200
-        assert ways[0].recv(1 << 16).startswith(b"HTTP/1.1 408")
-        for head in (b"Authorization: Bearer x", b"Authorization: Bearer"):  # refused without its body
-            way = stack.enter_context(socket.create_connection(("127.0.0.1", keyed.port), timeout=5))
-            way.sendall(post("/translate", b"", head, size=90))
-            assert way.recv(1 << 16).startswith(b"HTTP/1.1 401")
-
-
-def test_a_body_of_two_lengths_is_refused_and_nothing_after_it_is_read(found: Service) -> None:
-    body = json.dumps({"q": "a", **OFFER.pair}).encode()
-    chunks = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
-    head = post("/translate", chunks, b"Transfer-Encoding: chunked", size=4).replace(b"Connection: close\r\n", b"")
-    with socket.create_connection(("127.0.0.1", found.port), timeout=10) as way:
-        way.sendall(head + b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        answer = b""
-        while data := way.recv(1 << 16):
-            answer += data
-    assert answer.startswith(b"HTTP/1.1 400")
-    assert answer.count(b"HTTP/1.1") == 1
 
 
 def test_requests_in_one_packet_are_all_answered(found: Service) -> None:

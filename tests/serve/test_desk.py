@@ -232,48 +232,6 @@ def test_who_would_wait_too_long_is_told_so_at_once(tmp_path: Path) -> None:
     drive(act)
 
 
-def test_what_would_take_too_long_is_refused_with_the_seconds(tmp_path: Path) -> None:
-    async def act() -> None:
-        async with opened(tmp_path) as desk:
-            how = {"do": "translate", "n": 1}
-            desk.pace.add(100, 0.4)  # too little to tell the time of work from that of handing it in
-            assert await desk.result(desk.hand_in(how, ["a"], 9_000)) == ["A 1"]
-            desk.pace.add(1_000, 4.0)
-            with pytest.raises(BusyError, match=r"about \d+ seconds at the pace of late; at most 10 are spent"):
-                desk.hand_in(how, ["a"], 90_000)
-            assert await desk.result(desk.hand_in(how, ["b"], 2_000)) == ["B 1"]  # a small one measures the pace anew
-
-    drive(act)
-
-
-def test_what_would_take_too_long_is_refused_with_the_seconds(tmp_path: Path) -> None:
-    async def act() -> None:
-        async with opened(tmp_path) as desk:
-            how = {"do": "translate", "n": 1}
-            desk.pace.add(100, 0.4)  # too little to tell the time of work from that of handing it in
-            assert await desk.result(desk.hand_in(how, ["a"], 9_000)) == ["A 1"]
-            desk.pace.add(1_000, 4.0)
-            with pytest.raises(BusyError, match=r"about \d+ seconds at the pace of late; at most 10 are spent"):
-                desk.hand_in(how, ["a"], 90_000)
-            assert await desk.result(desk.hand_in(how, ["b"], 2_000)) == ["B 1"]  # a small one measures the pace anew
-
-    drive(act)
-
-
-def test_what_would_take_too_long_is_refused_with_the_seconds(tmp_path: Path) -> None:
-    async def act() -> None:
-        async with opened(tmp_path) as desk:
-            how = {"do": "translate", "n": 1}
-            desk.pace.add(100, 0.4)  # too little to tell the time of work from that of handing it in
-            assert await desk.result(desk.hand_in(how, ["a"], 9_000)) == ["A 1"]
-            desk.pace.add(1_000, 4.0)
-            with pytest.raises(BusyError, match=r"about \d+ seconds at the pace of late; at most 10 are spent"):
-                desk.hand_in(how, ["a"], 90_000)
-            assert await desk.result(desk.hand_in(how, ["b"], 2_000)) == ["B 1"]  # a small one measures the pace anew
-
-    drive(act)
-
-
 def test_a_request_has_its_time_and_no_more(tmp_path: Path) -> None:
     async def act() -> None:
         async with opened(tmp_path, Limits(seconds=0.4)) as desk:
