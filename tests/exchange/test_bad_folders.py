@@ -18,6 +18,7 @@ from regard.data.parts import no_panic
 from regard.decode.filters import Forbid
 from regard.engine.prepare import read_arrays
 from regard.errors import UserError
+from regard.exchange.folders import placed
 from regard.exchange.huggingface import read_folder, write_folder
 from regard.models.build import build
 from regard.models.presets import llama
@@ -222,3 +223,8 @@ def test_a_character_longer_than_all_that_a_model_learned_from_is_not_cut_for_ev
             read = staticmethod(lambda texts, tag: [[0] * 3 * len(texts[0])])
 
     assert Short().parts("ab c") == ["a", "b", "c"]  # type: ignore[arg-type]
+
+
+def test_a_name_that_no_file_can_have_is_a_user_error() -> None:
+    with pytest.raises(UserError, match=r"aaa: cannot be read \(File name too long\); check the name"):
+        placed(Path("1" + "a" * 300))

@@ -13,7 +13,10 @@ from regard.tasks.folder import CONFIG, FORMAT, Loaded, load_folder, load_tokeni
 def placed(path: Path) -> Path:
     """The folder itself, or, where there is none, the one that an installed package of that name carries."""
     package = str(path).replace("-", "_")
-    spec = find_spec(package) if package.isidentifier() and not path.exists() else None
+    try:
+        spec = find_spec(package) if not path.exists() and package.isidentifier() else None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror}); check the name") from error
     for root in map(Path, (spec.submodule_search_locations or ()) if spec else ()):
         for config in sorted((*root.glob(CONFIG), *root.glob(f"*/{CONFIG}"))):
             return config.parent
