@@ -120,7 +120,7 @@ def test_a_damaged_folder_is_refused(translator: Path, damage: str) -> None:
     elif damage == "order":
         path.write_bytes(data.replace(b'"order":"0 1', b'"order":"1 0'))
     else:
-        config.write_text(config.read_text().replace('"hidden": 48', '"hidden": 4800'))
+        config.write_text(config.read_text().replace('"hidden": 48', '"hidden": 4800').replace('"sha256"', '"was"'))
     with pytest.raises(UserError, match=r"cannot be read|is expected"):
         ready(load_folder(out))(TEXTS[0])
 

@@ -12,7 +12,9 @@ def test_a_table_may_serve_both_ends() -> None:
     tokens, where = torch.tensor([[3, 6]]), torch.arange(2)[None]
     assert torch.allclose(embedding(tokens, where), table[tokens] * 2.0)
     x = torch.randn(2, 4)
+    few = torch.tensor([5, 1])
     assert torch.allclose(head(x), x @ table.T)
+    assert torch.allclose(head(x, few), head(x)[:, few])
 
 
 @pytest.mark.parametrize("tokens", [[[7]], [[-1]]])

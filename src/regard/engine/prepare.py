@@ -127,11 +127,11 @@ def read_prepared(path: Path, config: ModelConfig) -> Prepared:
 
 def packed(arrays: Mapping[str, Array], notes: Mapping[str, str] | None = None) -> bytes:
     """The content of a safetensors file, with the sum of its tensors, which `read_arrays` checks."""
-    return save(dict(arrays), {**(notes or {}), SUM: _sum(arrays)})
+    return save(dict(arrays), {**(notes or {}), SUM: _sum(arrays, notes or {})})
 
 
-def _sum(arrays: Mapping[str, Array]) -> str:
-    total = sha256()
+def _sum(arrays: Mapping[str, Array], notes: Mapping[str, str]) -> str:
+    total = sha256(repr(sorted(notes.items())).encode())
     for name, array in sorted(arrays.items()):
         total.update(f"{name} {array.dtype.name} {array.shape}".encode())
         total.update(np.ascontiguousarray(array).data)
@@ -148,7 +148,7 @@ def read_arrays(path: Path, kinds: tuple[str, ...]) -> tuple[dict[str, Array], d
                 if kind not in kinds or 0 in shape:
                     raise ValueError(f"{name} is of {kind} {shape}, and only {', '.join(kinds)} with numbers are read")
             arrays, notes = {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
-        if notes.pop(SUM, None) not in (None, _sum(arrays)):
+        if (stored := notes.pop(SUM, None)) is not None and stored != _sum(arrays, notes):
             raise ValueError(f"its numbers do not fit its {SUM}: the file is damaged")
         return arrays, notes
     except (OSError, SafetensorError, ValueError, TypeError, MemoryError) as error:

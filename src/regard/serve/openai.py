@@ -126,7 +126,8 @@ def _checked(house: House, given: Complete, prompts: list[str]) -> dict[str, Any
         if not holds:
             raise RefusedError(400, f"{name}: is more than this service does", param=name)
     seed = secrets.randbits(40) if given.seed is None else given.seed & ((1 << 62) - 1)
-    drawn = {"temperature": given.temperature, "top_p": given.top_p, "top_k": given.top_k, "seed": seed}
+    temperature = given.temperature if given.temperature >= 1e-6 else 0.0  # less is greedy
+    drawn = {"temperature": temperature, "top_p": given.top_p, "top_k": given.top_k, "seed": seed}
     how = {"model": number, "best": given.n, "tokens": given.max_tokens, "stop": stops, "stream": given.stream}
     return how | drawn
 
