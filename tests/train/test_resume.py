@@ -25,7 +25,7 @@ def ends(out: Path) -> tuple[bytes, bytes, bytes, list[str]]:
     last = steps_in(out / "checkpoints")[-1]
     log = [
         ", ".join(part for part in line.split(", ") if not part.startswith('"seconds"'))
-        for line in (out / "metrics.jsonl").read_text("utf-8").splitlines()
+        for line in (out / "metrics.jsonl").read_text("utf-8", "replace").splitlines()
     ]
     files = (out / "model.safetensors", last / "model.safetensors", last / "optimizer.safetensors")
     one, two, three = (path.read_bytes() for path in files)
