@@ -1,6 +1,7 @@
 # make demo   trains, tests and looks at a translator, from nothing
 # make setup  an environment in .venv with everything
-# make test   the whole: format, lint, types, every test
+# make test   format, lint, types, and every test but the slowest
+# make test-full  the same with those: the native engine under sanitizers
 # make check  the same without the slow ring, in under four minutes
 # make docs   the pictures of docs/, anew
 # make learn  the learning table (copy, reverse, sort; with and without attention)
@@ -10,7 +11,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo setup test check lint docs learn bench clean
+.PHONY: demo setup test test-full check lint docs learn bench clean
 
 demo: setup
 	.venv/bin/regard demo
@@ -32,9 +33,12 @@ lint: setup
 	$(RUN) -m mypy
 
 check: lint
-	$(RUN) -m pytest -n 2 -m "not slow"
+	$(RUN) -m pytest -n 2 -m "not slow and not full"
 
 test: lint
+	$(RUN) -m pytest -n 2 -m "not full"
+
+test-full: lint
 	$(RUN) -m pytest -n 2
 
 docs: setup

@@ -220,6 +220,7 @@ def test_a_model_of_another_kind_is_refused(odd: dict[str, str]) -> None:
         prepare(a_translator(**odd), {})
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_the_sanitizers_are_silent() -> None:
     """Addresses and undefined behaviour, over what is well-formed and over what is not."""
