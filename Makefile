@@ -9,6 +9,8 @@
 
 PYTHON ?= python3
 RUN := .venv/bin/python
+# Not in the lock files: whether it is a CPU or a CUDA build, which brings further packages, depends on the machine.
+TORCH := torch==2.13.0
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: demo setup test test-full check lint docs learn bench clean
@@ -24,6 +26,7 @@ setup: .venv/.ready
 	  { echo "Regard needs Python 3.11 or newer; is $(PYTHON) one? Name another: make $(or $(MAKECMDGOALS),demo) PYTHON=python3.12" >&2; exit 2; }
 	$(PYTHON) -m venv .venv
 	$(RUN) -m pip install --quiet --no-deps -r requirements-dev.lock
+	$(RUN) -m pip install --quiet $(TORCH)
 	$(RUN) -m pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
@@ -57,6 +60,7 @@ bench: setup .venv-bench/.ready
 .venv-bench/.ready: requirements-bench.lock
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/python -m pip install --quiet --no-deps -r requirements-bench.lock
+	.venv-bench/bin/python -m pip install --quiet $(TORCH)
 	@touch $@
 
 clean:
