@@ -98,11 +98,20 @@ def compositions(draw: st.DrawFn) -> tuple[Sizes, Case]:
     return sizes, case
 
 
-@pytest.mark.slow
-@settings(max_examples=10_000, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=1_000, deadline=None, derandomize=True)
+@given(compositions())
+def test_compositions_agree_with_plain_booleans(drawn: tuple[Sizes, Case]) -> None:
+    agrees(*drawn)
+
+
+@pytest.mark.full
+@settings(max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck))
 @given(compositions())
 def test_10_000_compositions_agree_with_plain_booleans(drawn: tuple[Sizes, Case]) -> None:
-    sizes, case = drawn
+    agrees(*drawn)
+
+
+def agrees(sizes: Sizes, case: Case) -> None:
     said = case.mask.allowed(Grid.whole(sizes.num_queries, sizes.num_keys))
     wanted = torch.tensor(
         [

@@ -81,7 +81,7 @@ def begin(recipe: Path, out: Path) -> subprocess.Popen[bytes]:
     return process
 
 
-@pytest.mark.parametrize("kind", ["translation", "carried"])
+@pytest.mark.parametrize("kind", ["translation", pytest.param("carried", marks=pytest.mark.full)])
 def test_the_death_of_either_process_changes_nothing(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

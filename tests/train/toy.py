@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from regard.rng import Key
+from tests import forked
 
 WORDS = ["rot", "grün", "blau", "gelb", "weiß", "schwarz", "grau", "rosa"]
 
@@ -52,7 +53,7 @@ def command(*arguments: object) -> list[str]:
 def regard(*arguments: object, stdin: bytes = b"", code: int = 0) -> subprocess.CompletedProcess[bytes]:
     """The program itself; fails the test with what it said if it ends otherwise than expected."""
     env = {**os.environ, "NO_COLOR": "1"}
-    done = subprocess.run(command(*arguments), input=stdin, capture_output=True, env=env, check=False)
+    done = forked.run([*map(str, arguments)], stdin, env)
     assert done.returncode == code, done.stderr.decode()
     assert b"Traceback" not in done.stderr, done.stderr.decode()
     return done
