@@ -1,7 +1,7 @@
 # make demo   trains, tests and looks at a translator, from nothing
 # make setup  an environment in .venv with everything
 # make test   format, lint, types, and every test but the slowest
-# make test-full  the same with those: sanitizers, 10,000 masks, more kills
+# make test-full  the same with those: sanitizers, ARM by emulation, 10,000 masks, more kills
 # make check  the same without the slow ring, in under four minutes
 # make docs   the pictures of docs/, anew
 # make learn  the learning table (copy, reverse, sort; with and without attention)

@@ -9,7 +9,7 @@ from regard.models.build import build
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "steps"), [("RNN, additive attention", 300), ("tiny Transformer", 400)])
+@pytest.mark.parametrize(("name", "steps"), [("RNN, additive attention", 300), ("tiny Transformer", 250)])
 def test_copying_is_learned(name: str, steps: int) -> None:
     config, budget = MODELS[name]
     model = build(config, seed=1)

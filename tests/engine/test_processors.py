@@ -18,7 +18,7 @@ from regard.engine.prepare import prepare, weights_of
 
 CROSS, EMULATOR = "aarch64-linux-gnu-g++", "qemu-aarch64-static"
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.full,
     pytest.mark.skipif(not (shutil.which(CROSS) and shutil.which(EMULATOR)), reason="no cross compiler and qemu here"),
 ]
 NUMBERS = {"source": 4, "prompt": 4, "limits": 8, "norms": 8, "tokens": 4, "lengths": 8, "log_probs": 8, "scores": 8}
