@@ -428,7 +428,7 @@ def a_source_found_out_is_told(at: At) -> None:
 
 
 def html_is_refused(at: At) -> None:
-    assert "html" in refused_plainly(400, lambda: at.post("/translate", q="<b>a</b>", format="html", **at.pair))
+    assert "format" in refused_plainly(400, lambda: at.post("/translate", q="<b>a</b>", format="html", **at.pair))
 
 
 def what_is_missing_is_named(at: At) -> None:

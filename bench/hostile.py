@@ -210,19 +210,7 @@ def bytes_changed(data: bytes, draw: random.Random) -> bytes:
 
 
 def file_case(draw: random.Random) -> Case:
-    name = draw.choice([*BASES, *FILES] if FILES else list(BASES))
-    if name in FILES:
-        source = FILES[name]
-        data, command = bytes_changed(source.read_bytes(), draw), draw.choice((["run"], ["import"]))
-
-        def alone(folder: Path) -> list[str]:
-            for beside in source.parent.iterdir():
-                shutil.copy(beside, folder)
-            target = draw.choice(sorted(folder.iterdir())) if draw.random() < 0.4 else folder / source.name
-            target.write_bytes(data if target.name == source.name else bytes_changed(target.read_bytes(), draw))
-            return [*command, source.name, *(["out"] if command == ["import"] else ["--max-tokens", "8"])]
-
-        return Case(f"file {source.name}, {command[0]}", alone)
+    name = draw.choice(list(BASES))
     files = [path for path in sorted(BASES[name].rglob("*")) if path.is_file() and path.stat().st_size < 1 << 22]
     path = draw.choice([*files, *[p for p in files if p.suffix == ".safetensors" or "tokenizer" in p.name] * 3])
     data, told = path.read_bytes(), "bytes"
@@ -301,7 +289,7 @@ def put(path: Path, draw: random.Random) -> str:
 
 
 def blob_case(draw: random.Random) -> Case:
-    seed, kind = draw.randrange(1 << 30), draw.choice(("recipe", "model", "model", "model", "llama2c"))
+    seed, kind = draw.randrange(1 << 30), draw.choice(("recipe", "model", "model", "model"))
     name, command = draw.choice(list(BASES)), draw.choice((["train", "x.yaml", "--out", "out"], ["check", "x.yaml"]))
     of_model = commands(draw, name)
 
@@ -310,10 +298,6 @@ def blob_case(draw: random.Random) -> Case:
         if kind == "recipe":
             put(folder / "x.yaml", own)
             return command
-        if kind == "llama2c":
-            path = folder / "model.bin"
-            put(path, own)
-            return ["import", path.name, "out"]
         model = copied(name, folder)
         others = (
             "vocab.txt",
@@ -333,11 +317,10 @@ def blob_case(draw: random.Random) -> Case:
 
 
 BASES: dict[str, Path] = {path.name: path for path in sorted(MODELS.iterdir())}
-FILES: dict[str, Path] = {}
 
 
 def make_foreign(place: Path) -> None:
-    """Models in other layouts: Hugging Face's with tokenizers, llama2.c's."""
+    """Models in Hugging Face's layout with tokenizers."""
     from regard.exchange.huggingface import write_folder
     from regard.models.build import build
     from regard.models.presets import bert, gpt2, llama, transformer_tiny
@@ -357,22 +340,6 @@ def make_foreign(place: Path) -> None:
         write_folder(place / f"hf-{kind}", build(config), kind)
         (place / f"hf-{kind}" / "tokenizer.json").write_text(json.dumps(library(kind)), "utf-8")
         BASES[f"hf-{kind}"] = place / f"hf-{kind}"
-    binary = place / "llama2c" / "model.bin"
-    binary.parent.mkdir()
-    width, hidden, layers, words, longest = 8, 12, 1, 300, 16
-    numbers = words * width + layers * (2 * width + 4 * width * width + 3 * width * hidden) + width + longest * 4
-    binary.write_bytes(struct.pack("<7i", width, hidden, layers, 2, 2, words, longest) + bytes(4 * numbers))
-    pieces = [
-        b"<unk>",
-        b"\n<s>\n",
-        b"\n</s>\n",
-        *(b"<0x%02X>" % i for i in range(256)),
-        *(b"%c" % i for i in range(97, 123)),
-    ]
-    pieces += [b"w%d" % i for i in range(words - len(pieces))]
-    tokenizer = b"".join(struct.pack("<fi", -i, len(piece)) + piece for i, piece in enumerate(pieces))
-    (binary.parent / "tokenizer.bin").write_bytes(struct.pack("<i", 9) + tokenizer)
-    FILES["llama2c"] = binary
 
 
 def library(kind: str) -> Any:
@@ -509,8 +476,7 @@ def main() -> None:
             os._exit(0)
         os.waitpid(foreign, 0)
         for path in sorted(Path(place).iterdir()):
-            BASES.update({path.name: path} if (path / "config.json").exists() else {})
-            FILES.update({path.name: next(path.glob("model.*"))} if not (path / "config.json").exists() else {})
+            BASES[path.name] = path
         import torch  # noqa: F401
 
         import regard.cli.attend

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from regard.decode.config import Beam, Greedy, Hypothesis, Search
 from regard.engine.native import NativeEngine
 from regard.engine.prepare import prepare, weights_of
-from regard.metrics.significance import paired_bootstrap
+from regard.metrics.resample import paired_bootstrap
 from regard.nn.embed import OutputHead
 from regard.shapes import Padded
 from regard.tasks.folder import Loaded, load_folder

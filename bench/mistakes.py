@@ -18,7 +18,7 @@ from pathlib import Path
 
 from bench.junk import mounted
 
-from regard.data.daily.grammar import sentences
+from regard.data.made import daily_columns
 
 BASE = [
     "typer",
@@ -59,10 +59,9 @@ class Newcomer:
 
 def main(folder: Path, src: str | None) -> None:
     one = Newcomer(folder, src)
-    made = list(sentences("train", 3_000))
-    for name, part in (("", made[:2800]), ("v.", made[2800:])):
-        (folder / f"{name}en").write_text("".join(" ".join(each.source) + "\n" for each in part), "utf-8")
-        (folder / f"{name}de").write_text("".join(" ".join(each.target) + "\n" for each in part), "utf-8")
+    for side, texts in zip(("en", "de"), daily_columns("train"), strict=False):
+        (folder / side).write_text("".join(f"{text}\n" for text in texts[:2_800]), "utf-8")
+        (folder / f"v.{side}").write_text("".join(f"{text}\n" for text in texts[2_800:3_000]), "utf-8")
     files = ["--source", "en", "--target", "de"]
     valid = ["--valid-source", "v.en", "--valid-target", "v.de"]
     train = ["train", *files, *valid, *SMALL, "--minutes=0.2"]

@@ -19,9 +19,9 @@ import torch
 
 from regard import load
 from regard.data.config import PairsConfig
-from regard.data.daily.grammar import sentences
+from regard.data.made import daily_columns
 from regard.data.text import pairs
-from regard.metrics.alignment import Gold
+from regard.metrics.alignment import parse
 from regard.metrics.text import sacrebleu_metric
 from regard.rng import Key
 from regard.tasks.align import Aligned
@@ -75,13 +75,13 @@ def alignment(out: Path, corpus: str, name: str) -> str:
         return "–"
     model, found = load(out), {}
     for split in ("valid", "test"):
-        made = list(sentences(split))
-        outputs = model.spelled([" ".join(each.target) for each in made])
-        found[split] = Aligned(model, [" ".join(each.source) for each in made], outputs), [each.links for each in made]
-    (valid, valid_links), (aligned, links) = found["valid"], found["test"]
-    reading, _ = valid.best([Gold(each, each) for each in valid_links])
-    said = [aligned.links(number, reading) for number in range(len(links))]
-    counts = np.array([(2 * len(a & s), len(a) + len(s)) for a, s in zip(said, links, strict=True)])
+        sources, targets, links = daily_columns(split)
+        gold = [parse(line, "daily") for line in links]
+        found[split] = Aligned(model, sources, model.spelled(targets)), gold
+    (valid, valid_gold), (aligned, gold) = found["valid"], found["test"]
+    reading, _ = valid.best(valid_gold)
+    said = [aligned.links(number, reading) for number in range(len(gold))]
+    counts = np.array([(2 * len(a & s), len(a) + len(s)) for a, s in said])
     drawn = []
     for sample in range(1000):
         chosen = Key(0, ("aer", sample)).generator().integers(len(counts), size=len(counts))

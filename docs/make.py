@@ -23,7 +23,7 @@ from regard.attention.position import input_position, layer_position, steps
 from regard.attention.score import SCORES, Dot
 from regard.decode.config import Beam
 from regard.decode.search import decode
-from regard.look.curve import curve
+from regard.look.charts import curve
 from regard.look.figure import Picture
 from regard.look.labels import drawing, markup, pixels
 from regard.models.build import build

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
-from regard.cli.init import RECIPES
+from regard.cli.init import starter
 from regard.data.config import ExamplesConfig, PairsConfig, RunningText, TokenizerConfig
+from regard.tasks.folder import TASKS
 from regard.train.config import BothWaysRecipe, MaskedRecipe, ReadRecipe, Recipe, TextRecipe, parse_recipe, read_recipe
 from tests.contracts.snippets import ROOT, python_blocks, run
 
@@ -114,13 +115,13 @@ def test_a_recipe_has_at_most_60_keys() -> None:
     assert leaves(ReadRecipe) - leaves(ExamplesConfig) <= 60
 
 
-@pytest.mark.parametrize("task", RECIPES)
+@pytest.mark.parametrize("task", TASKS)
 def test_a_starter_recipe_is_read_and_has_at_most_12_keys(task: str) -> None:
-    assert parse_recipe(RECIPES[task], task).task == task
-    sections = yaml.safe_load(RECIPES[task])
+    assert parse_recipe(starter(task), task).task == task
+    sections = yaml.safe_load(starter(task))
     sections.pop("task", None)
     assert sum(map(len, sections.values())) <= 12
-    settings = [line for line in RECIPES[task].splitlines() if line.startswith("  ")]
+    settings = [line for line in starter(task).splitlines() if line.startswith("  ")]
     assert sum("#" in line for line in settings) > len(settings) / 2
 
 

@@ -13,8 +13,7 @@ from torch import Tensor
 
 from regard.attention.config import PositionConfig
 from regard.attention.encoding import Sinusoid
-from regard.engine.shortlist import Shortlist
-from regard.exchange.export import export, words
+from regard.exchange.export import export
 from regard.exchange.native import export_native
 from regard.models.build import build
 from regard.models.config import TransformerConfig
@@ -45,35 +44,18 @@ def make(given: Path | None) -> Path:
         for kind in ("native", "ctranslate2", "huggingface"):
             out = FOLDER / f"{name}-{kind}"
             if not out.exists():
-                print(_export(load_folder(folder), kind, out, tiny), file=sys.stderr, flush=True)
+                print(_export(load_folder(folder), kind, out), file=sys.stderr, flush=True)
     return tiny
 
 
-def _export(loaded: Loaded, kind: str, out: Path, tiny: Path) -> str:
+def _export(loaded: Loaded, kind: str, out: Path) -> str:
     if kind == "native":
-        return export_native(replace(loaded, folder=tiny), out, [], "int8", shortlist=True)
+        return export_native(loaded, out, [], "int8")
     if kind == "huggingface" and loaded.config.position.kind == "learned":  # type: ignore[union-attr]
         loaded.model.config = replace(loaded.model.config, position=PositionConfig())  # the worker puts them back
         for embedding in (loaded.model.source_embedding, loaded.model.target_embedding):
             embedding.position.encoding = Sinusoid(loaded.model.config.width)
-    told = export(loaded, kind, out)
-    if kind == "ctranslate2":
-        write_map(loaded, out)
-    return told
-
-
-def write_map(loaded: Loaded, out: Path) -> None:
-    """The same shortlist as CTranslate2 reads it."""
-    assert loaded.tokenizers is not None
-    source, target = words(loaded.tokenizers.source), words(loaded.tokenizers.target)
-    short = Shortlist.load(FOLDER / "tiny-native", len(source), len(target))
-    starts = [0, *short.ends[:-1].tolist()]
-    rows = [
-        ("", short.always),
-        *((source[i], short.words[a:b]) for i, (a, b) in enumerate(zip(starts, short.ends, strict=True))),
-    ]
-    lines = [f"{name}\t{' '.join(target[i] for i in ids)}\n" for name, ids in rows if len(ids)]
-    (out / "vmap.txt").write_text("".join(lines), "utf-8")
+    return export(loaded, kind, out)
 
 
 def inflated(tiny: Any) -> Any:

@@ -12,7 +12,7 @@ from rich.box import MARKDOWN
 from rich.console import Console
 from rich.table import Table
 
-from regard.metrics.significance import paired_bootstrap
+from regard.metrics.resample import paired_bootstrap
 from regard.metrics.text import METRICS
 
 YARDSTICK = "CTranslate2 int8"
@@ -43,11 +43,6 @@ def ratios(case: Case, name: str, other: str) -> list[float]:
     return [a / b for a, b in zip(speeds(case, name), speeds(case, other), strict=True)]
 
 
-def yardstick(name: str) -> str:
-    """Shortlists are compared among themselves."""
-    return f"{YARDSTICK}, shortlist" if "shortlist" in name else YARDSTICK
-
-
 def titled(case: Case) -> str:
     how = "one sentence at a time" if case["single"] else "batches"
     search = "greedy" if case["beam"] == 1 else f"beam {case['beam']}"
@@ -74,8 +69,6 @@ def tell(results: Results) -> str:
         for name in case["counts"]:
             extra = _latency(case, name) if case["single"] else _quality(case, name)
             ratio = interval(ratios(case, name, YARDSTICK), ".2f")
-            if yardstick(name) != YARDSTICK:
-                ratio += f"; with its shortlist {interval(ratios(case, name, yardstick(name)), '.2f')}"
             table.add_row(name, interval(speeds(case, name), ",.0f"), ratio, *extra)
         console.print(table)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"

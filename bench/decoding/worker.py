@@ -31,9 +31,9 @@ def search(beam: int) -> Search:
     return Greedy(max_length=MOST) if beam == 1 else Beam(size=beam, max_length=MOST)  # as long as CTranslate2 may go
 
 
-def regard(shape: str, engine: str, *, small: bool, shortlist: bool = False) -> Translate:
+def regard(shape: str, engine: str, *, small: bool) -> Translate:
     folder = FOLDER / f"{shape}-native" if small else folder_of(shape)
-    model = Translator(load_folder(folder), engine=engine, shortlist=shortlist)  # type: ignore[arg-type]
+    model = Translator(load_folder(folder), engine=engine)  # type: ignore[arg-type]
 
     def translate(texts: list[str], beam: int) -> list[str]:
         model.search = search(beam)
@@ -46,7 +46,7 @@ def folder_of(shape: str) -> Path:
     return Path((FOLDER / "tiny.path").read_text()) if shape == "tiny" else FOLDER / shape
 
 
-def ctranslate2(shape: str, precision: str, *, shortlist: bool = False) -> Translate:
+def ctranslate2(shape: str, precision: str) -> Translate:
     """With two workers of one thread each: with one of two it is many times slower on two cores."""
     import ctranslate2
 
@@ -58,11 +58,10 @@ def ctranslate2(shape: str, precision: str, *, shortlist: bool = False) -> Trans
     assert tokenizers is not None
     source, target = words(tokenizers.source), words(tokenizers.target)
     numbers = {word: i for i, word in enumerate(target)}
-    how = {"use_vmap": True} if shortlist else {}
 
     def translate(texts: list[str], beam: int) -> list[str]:
         rows = [[source[i] for i in row] for row in tokenizers.read(texts)]
-        found = translator.translate_batch(rows, beam_size=beam, max_batch_size=BATCH, max_decoding_length=MOST, **how)
+        found = translator.translate_batch(rows, beam_size=beam, max_batch_size=BATCH, max_decoding_length=MOST)
         return [tokenizers.target.decode([numbers[word] for word in each.hypotheses[0]]) for each in found]
 
     return translate
@@ -105,8 +104,6 @@ def huggingface(shape: str) -> Translate:
 CONTENDERS: dict[str, Callable[[str], Translate]] = {
     "CTranslate2 int8": lambda shape: ctranslate2(shape, "int8"),
     "Regard native int8": lambda shape: regard(shape, "native", small=True),
-    "CTranslate2 int8, shortlist": lambda shape: ctranslate2(shape, "int8", shortlist=True),
-    "Regard native int8, shortlist": lambda shape: regard(shape, "native", small=True, shortlist=True),
     "CTranslate2 float32": lambda shape: ctranslate2(shape, "float32"),
     "Regard native float32": lambda shape: regard(shape, "native", small=False),
     "Regard torch": lambda shape: regard(shape, "torch", small=False),

@@ -1,4 +1,4 @@
-"""How far a long job is: a bar on a terminal, plain lines elsewhere."""
+"""What a user is told on stderr: lines, and how far a long job is, by a bar on a terminal."""
 
 from __future__ import annotations
 
@@ -15,6 +15,15 @@ if TYPE_CHECKING:
 
 BAR_SECONDS = 0.2  # between two drawings of the bar
 LINE_SECONDS = 10.0  # between two plain lines, and before the first
+
+
+def say(text: str) -> None:
+    """A line for the user, beside the results."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def warn(text: str) -> None:
+    say(f"regard: {text}")
 
 
 class Progress:

@@ -7,9 +7,12 @@ N rows while decoding (sentences times hypotheses). Batch is axis 0 everywhere; 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from regard.errors import UserError
 
@@ -25,18 +28,19 @@ class Padded:
     lengths: Tensor
 
     @staticmethod
-    def of(sentences: Sequence[Sequence[int]], padding: int = 0) -> Padded:
+    def of(sentences: Sequence[Sequence[int] | NDArray[Any]], padding: int = 0) -> Padded:
         """Sentences as lists of ids; each must hold at least one."""
-        import torch  # here, so that naming the type costs no torch
+        from torch import from_numpy  # here, so that naming the type costs no torch
 
         if not sentences:
             raise UserError("a batch of no sentences; give at least one")
-        lengths = [len(sentence) for sentence in sentences]
-        if 0 in lengths:
-            raise UserError(f"sentence {lengths.index(0) + 1} of {len(lengths)} is empty; give it an end mark at least")
-        longest = max(lengths)
-        rows = [[*sentence, *[padding] * (longest - len(sentence))] for sentence in sentences]
-        return Padded(torch.tensor(rows), torch.tensor(lengths))
+        lengths = np.array([len(sentence) for sentence in sentences])
+        if not lengths.all():
+            place = lengths.tolist().index(0) + 1
+            raise UserError(f"sentence {place} of {len(lengths)} is empty; give it an end mark at least")
+        tokens = np.full((len(lengths), lengths.max()), padding, np.int64)
+        tokens[np.arange(lengths.max()) < lengths[:, None]] = np.concatenate(sentences)
+        return Padded(from_numpy(tokens), from_numpy(lengths))
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -49,3 +53,12 @@ class Padded:
         """The sentences again, without their padding."""
         pairs = zip(self.tokens.tolist(), self.lengths.tolist(), strict=True)
         return [row[:length] for row, length in pairs]
+
+
+def by_length(rows: Sequence[Sized], size: Callable[[int], int]) -> Iterator[list[int]]:
+    """The numbers of rows, the longest first, in batches of so many; `size` is told how long the longest is."""
+    order, done = sorted(range(len(rows)), key=lambda i: -len(rows[i])), 0
+    while done < len(order):
+        members = order[done : done + size(len(rows[order[done]]))]
+        yield members
+        done += len(members)

@@ -2,10 +2,10 @@ import pytest
 import torch
 
 from regard.attention import Mask, attend
-from regard.attention.config import ABSOLUTE, PositionConfig, PositionKind
+from regard.attention.config import ABSOLUTE, PositionConfig, PositionKind, alibi_slopes
 from regard.attention.criteria import Criteria, criteria
 from regard.attention.encoding import ENCODINGS, Sinusoid
-from regard.attention.position import RELATIVE, Alibi, Rotary, Shaw, alibi_slopes, layer_position, steps
+from regard.attention.position import RELATIVE, Alibi, Rotary, Shaw, layer_position, steps
 from regard.errors import UserError
 
 CPU = torch.device("cpu")

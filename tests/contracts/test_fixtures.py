@@ -34,11 +34,14 @@ def test_a_model_of_an_earlier_version_says_the_same(name: str, place: int) -> N
 @pytest.mark.parametrize("name", PINNED)
 def test_a_training_ends_with_the_same_bits(name: str, tmp_path: Path) -> None:
     checkpoint = trained(name, tmp_path / "run")
-    stored = json.loads((TRAININGS / "sums.json").read_text("utf-8"))
-    if stored["machine"] == machine():
-        assert digest(checkpoint) == stored["sha256"][name]
-    # Elsewhere last digits differ, which fifty steps enlarge; other dropout or initial weights give far more.
+    for stored in json.loads((TRAININGS / "sums.json").read_text("utf-8")):
+        if stored["machine"] == machine():
+            assert digest(checkpoint) == stored["sha256"][name]
+    # Elsewhere last digits differ, which fifty steps enlarge; other dropout or initial weights give far more. The bias
+    # of keys, which softmax does not see, has a gradient of rounding alone, and Adam makes whole steps of it.
     weights, expected = load_file(checkpoint / "model.safetensors"), load_file(TRAININGS / f"{name}.safetensors")
     assert weights.keys() == expected.keys()
     for key, tensor in expected.items():
+        if key.endswith("to_k.bias"):
+            continue
         assert np.abs(weights[key] - tensor).max() < 0.02 * max(1.0, np.abs(tensor).max()), key

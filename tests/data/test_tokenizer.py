@@ -14,7 +14,7 @@ from tokenizers.pre_tokenizers import ByteLevel
 
 from regard.data import tokenizer as module
 from regard.data.config import TokenizerConfig
-from regard.data.spelling import BYTES
+from regard.data.library import BYTES
 from regard.data.tokenizer import END, PADDING, START, UNKNOWN, ForeignTokenizer, Tokenizer
 from regard.errors import UserError
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from regard.data.tokenizer import ForeignTokenizer, Tokenizers
 from regard.decode.config import Beam
 from regard.errors import UserError
-from regard.exchange.foreign import loaded_of
+from regard.exchange.folders import loaded_of
 from regard.exchange.weights import said
 from regard.files import open_regular
 from regard.models.build import MODELS, shapes_of

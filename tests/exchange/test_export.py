@@ -34,6 +34,7 @@ from regard.models.config import BertConfig, GptConfig, ReaderConfig, Transforme
 from regard.shapes import Padded
 from regard.tasks.folder import Loaded, load_folder, save_model, save_tokenizers
 from regard.tasks.tuning import reader_for
+from tests.exchange.llama2c import stories
 from tests.tasks.toys import EXAMPLES, question_of
 from tests.tasks.toys import words as reader_words
 
@@ -291,7 +292,7 @@ def test_the_answers_of_a_reader_are_the_same(question: str, tmp_path: Path, mon
 
 def test_a_prepared_folder_says_how_it_is_run(models: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = models("translation", "bpe")
-    export_native(loaded, tmp_path / "out", TEXTS, "float32", False)
+    export_native(loaded, tmp_path / "out", TEXTS, "float32")
     assert "`regard run FOLDER < input.txt`" in (tmp_path / "out" / "README.md").read_text("utf-8")
     assert run(tmp_path / "out", TEXTS, monkeypatch) == ready(loaded)(TEXTS)
 
@@ -299,11 +300,11 @@ def test_a_prepared_folder_says_how_it_is_run(models: Any, tmp_path: Path, monke
 @pytest.mark.skipif(not STORIES.is_dir(), reason="there is no ../shared/data")
 @pytest.mark.parametrize("form", ["ctranslate2", "onnx", "huggingface"])
 def test_a_model_of_another_tool_goes_on_as_text(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded, texts = load_any(STORIES / "stories260K.bin"), ["Once upon a time", "Lily's  two"]
+    loaded, texts = stories(STORIES), ["Once upon a time", "Lily's  two"]
     assert "2 of 2" in export(loaded, form, tmp_path / "out", texts)
-    stories = run(tmp_path / "out", texts, monkeypatch)
-    assert stories[0].startswith("Once upon a time, there was a little girl named Lily. She loved to play outside")
-    assert stories[1].startswith(texts[1])
+    told = run(tmp_path / "out", texts, monkeypatch)
+    assert told[0].startswith("Once upon a time, there was a little girl named Lily. She loved to play outside")
+    assert told[1].startswith(texts[1])
 
 
 @pytest.mark.parametrize("task", ["translation", "language"])

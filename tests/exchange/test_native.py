@@ -45,7 +45,7 @@ def translator(tmp_path: Path) -> Path:
 def test_a_prepared_folder_says_what_the_model_says(translator: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for precision in ("float32", "int8"):
         out = translator.with_name(precision)
-        export_model(translator, "native", out, None, precision, False)
+        export_model(translator, "native", out, None, precision)
         assert f"{precision}: " in capsys.readouterr().err
     reference = ready(load_folder(translator), engine="torch")
     exact, small = (ready(load_folder(translator.with_name(name))) for name in ("float32", "int8"))
@@ -64,26 +64,14 @@ def test_a_prepared_folder_says_what_the_model_says(translator: Path, capsys: py
 
 def test_it_runs_where_there_is_no_torch(translator: Path, tmp_path: Path) -> None:
     out, text = translator.with_name("small"), tmp_path / "text"
-    export_model(translator, "native", out, None, "int8", True)
+    export_model(translator, "native", out, None, "int8")
     text.write_text("".join(f"{line}\n" for line in TEXTS))
     code = "import sys; sys.modules['torch'] = None; sys.argv[0] = 'regard'; from regard.cli.main import main; main()"
-    for folder, options in ((out, []), (out, ["--shortlist"]), (translator, ["--engine", "native"])):
+    for folder, options in ((out, []), (translator, ["--engine", "native"])):
         command = [sys.executable, "-c", code, "run", str(folder), str(text), *options]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         assert done.stdout.count("\n") == len(TEXTS)
         assert "engine: native" in done.stderr
-
-
-def test_a_shortlist_holds_what_sources_became(translator: Path) -> None:
-    out = translator.with_name("short")
-    export_model(translator, "native", out, None, "float32", True)
-    short, whole = (ready(load_folder(out), shortlist=shortlist) for shortlist in (True, False))
-    assert short(TEXTS) == whole(TEXTS)  # so few words are all among the common ones
-    with pytest.raises(UserError, match="has no shortlist"):
-        ready(load_folder(translator), shortlist=True)
-    (out / "shortlist.safetensors").write_bytes(b"nothing")
-    with pytest.raises(UserError, match="is no shortlist"):
-        ready(load_folder(out), shortlist=True)
 
 
 def test_what_it_cannot_have_is_said(translator: Path, tmp_path: Path) -> None:
@@ -96,23 +84,21 @@ def test_what_it_cannot_have_is_said(translator: Path, tmp_path: Path) -> None:
     save_tokenizers(folder, words)
     save_model(folder, build(config), "translation", Beam(), 40, {})
     with pytest.raises(UserError, match="cannot have model.kind: recurrent"):
-        export_model(folder, "native", tmp_path / "out", None, "int8", False)
+        export_model(folder, "native", tmp_path / "out", None, "int8")
     with pytest.raises(UserError, match="cannot have model.kind: recurrent"):
         ready(load_folder(folder), engine="native")(TEXTS[0])
     assert ready(load_folder(folder)).engine.about == "torch, float32"
     with pytest.raises(UserError, match="no such engine; choose auto, torch, native"):
         ready(load_folder(folder), engine="fast")(TEXTS[0])
     with pytest.raises(UserError, match="there is no such; choose int8 or float32"):
-        export_model(translator, "native", tmp_path / "out", None, "int4", False)
-    with pytest.raises(UserError, match="--shortlist is for --to native"):
-        export_model(translator, "onnx", tmp_path / "out", None, "int8", True)
+        export_model(translator, "native", tmp_path / "out", None, "int4")
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("damage", ["cut", "order", "lies"])
 def test_a_damaged_folder_is_refused(translator: Path, damage: str) -> None:
     out = translator.with_name("out")
-    export_model(translator, "native", out, None, "int8", False)
+    export_model(translator, "native", out, None, "int8")
     path, config = out / "native.safetensors", out / "config.json"
     data = path.read_bytes()
     if damage == "cut":
@@ -133,7 +119,7 @@ def test_a_language_model_goes_on_with_prompts(translator: Path, tmp_path: Path)
     config = GptConfig(vocabulary=words.source.vocabulary, width=32, hidden=48, num_heads=4, num_layers=2)
     save_tokenizers(folder, words)
     save_model(folder, build(config, 1), "language", Sample(max_length=12, seed=5), 40, {})
-    export_model(folder, "native", out, None, "float32", False)
+    export_model(folder, "native", out, None, "float32")
     reference, found = ready(load_folder(folder), engine="torch"), ready(load_folder(out))
     assert found(TEXTS) == reference(TEXTS)
     assert found(TEXTS, stop=["a"]) == reference(TEXTS, stop=["a"])

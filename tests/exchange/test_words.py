@@ -9,11 +9,9 @@ import pytest
 from regard.data.tokenizer import Tokenizer
 from regard.decode.config import Greedy
 from regard.decode.search import decode
-from regard.errors import UserError
-from regard.exchange.llama2c import read_llama2c
-from regard.exchange.words import llama2c_tokenizer, read_tokenizer
-from regard.models.gpt import Gpt
+from regard.exchange.words import read_tokenizer
 from regard.shapes import Padded
+from tests.exchange.llama2c import stories
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="there is no ../shared/data")
@@ -39,14 +37,12 @@ def test_gpt2s_tokenizer_gives_the_ids_it_must(tmp_path: Path) -> None:
 @needs_data
 def test_stories_are_told_as_an_independent_run_of_the_binary_tells_them() -> None:
     folder = DATA / "weights" / "stories260K"
-    config, weights, longest = read_llama2c(folder / "stories260K.bin")
-    model = Gpt(config)
-    assert set(model.load_state_dict(weights, strict=False).missing_keys) == {"head.table"}  # tied
-    tokenizer = llama2c_tokenizer(folder / "tok512.bin", config.vocabulary)
+    loaded = stories(folder)
+    model, config, tokenizer = loaded.model, loaded.config, loaded.tokenizers.target
     prompt = [config.start, *tokenizer.encode(["Once upon a time"])[0]]
     one = Padded.of([prompt])
     ((found,),) = decode(model, one, Greedy(max_length=150), prefix=one)
-    assert (longest, found.tokens) == (512, plain_llama(folder / "stories260K.bin", prompt, 150))
+    assert (loaded.max_length, found.tokens) == (512, plain_llama(folder / "stories260K.bin", prompt, 150))
     story = tokenizer.decode([*prompt, *found.tokens])
     assert story.startswith("Once upon a time, there was a little girl named Lily. She loved to play outside")
     for text in ("Lily's  two spaces", "snow ☃ man", "", "\n"):
@@ -108,22 +104,3 @@ def plain_llama(path: Path, prompt: list[int], count: int) -> list[int]:
         else:
             said.append(token)
     return said
-
-
-def test_a_binary_that_is_none_costs_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "model.bin"
-    path.write_bytes(b"\0" * 5)
-    with pytest.raises(UserError, match="no model of llama2.c"):
-        read_llama2c(path)
-    path.write_bytes(struct.pack("<7i", 1 << 18, 1 << 18, 256, 8, 8, 1 << 22, 512))
-    with pytest.raises(UserError, match="a model of this shape has .* bytes, and the file 28"):
-        read_llama2c(path)
-    path.write_bytes(struct.pack("<7i", 64, 4, 1, 0, 1, 5, 2))
-    with pytest.raises(UserError, match="num_heads 0"):
-        read_llama2c(path)
-    sound = struct.pack("<7i", 2, 2, 1, 1, 1, 3, 1) + np.full(2 * 3 + 2 + 16 + 2 + 12 + 2 + 2, np.nan, "<f4").tobytes()
-    path.write_bytes(sound)
-    with pytest.raises(UserError, match="not finite"):
-        read_llama2c(path)
-    with pytest.raises(UserError, match="no tokenizer of llama2.c"):
-        llama2c_tokenizer(path, 3)

@@ -12,10 +12,9 @@ from torch import Tensor, nn
 
 from regard.attention import Site
 from regard.errors import UserError
-from regard.models.build import build
+from regard.models.build import build, initialise
 from regard.models.config import ElmoConfig
 from regard.models.elmo import Mix
-from regard.nn.initial import initialise
 from regard.nn.loss import cross_entropy
 from regard.rng import Key
 from regard.shapes import Padded

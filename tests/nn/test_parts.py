@@ -4,10 +4,10 @@ from torch.nn import functional as F
 
 from regard.attention import Site
 from regard.errors import UserError
+from regard.models.build import initialise
 from regard.models.config import TransformerConfig
 from regard.nn.config import RecurrentLayersConfig, StackConfig
 from regard.nn.feedforward import ACTIVATIONS, FeedForward
-from regard.nn.initial import initialise
 from regard.nn.norm import NORMS, Residual, make_norm
 from regard.nn.recurrent import RecurrentLayers
 from regard.rng import Key

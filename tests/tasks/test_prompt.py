@@ -146,25 +146,6 @@ def test_what_else_is_in_the_batch_does_not_matter(kind: str) -> None:
         assert [choice[1:] for choice in alone] == [pytest.approx(choice[1:], abs=1e-12) for choice in together]
 
 
-@pytest.mark.parametrize("template", [None, TEMPLATE])
-@pytest.mark.parametrize("words", ["characters", "bpe", "unigram", "foreign"])
-def test_the_examples_are_read_once(words: str, template: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    model, fed = teller("gpt", words, max_length=2000), 0
-    advance = model.model.advance
-
-    def counting(tokens: torch.Tensor, *rest: Any) -> Any:
-        nonlocal fed
-        fed += tokens.numel()
-        return advance(tokens, *rest)
-
-    monkeypatch.setattr(model.model, "advance", counting)
-    prompter = Prompter(model, SHOTS * 20, template, LABELS)
-    length = len(model.prompts(["".join(prompter.shots)])[0])
-    for text in TEXTS:
-        prompter.choose([text])
-    assert length - 3 <= fed < 2 * length  # and not for each of five inputs, and of three without content
-
-
 def size(model: Teller, text: str, shots: list[tuple[str, str]]) -> int:
     return max(len(model.tokenizer.encode([f"{prompt_of(text, shots)} {label}"], spaced=False)[0]) for label in LABELS)
 
@@ -183,7 +164,7 @@ def test_the_oldest_examples_go_until_the_rest_fits() -> None:
             assert {choice.label: choice.log_prob for choice in choices} == pytest.approx(wanted, abs=1e-10)
     prompter.choose(texts)
     assert len(warned) == 1
-    assert f"{kept[3]} of the 40 examples fit before line 8" in warned[0]
+    assert f"{kept[0]} of the 40 examples fit before line 5" in warned[0]
     with pytest.warns(UserWarning, match="examples fit before line 1"):
         model.choose(["ill"], LABELS, examples=shots, template=TEMPLATE)
 
@@ -277,7 +258,7 @@ def test_lines_in_are_lines_out(folder: Path, shots: Path) -> None:
     done = regard(*options, "--labels", "examples", stdin=lines.encode())
     out = done.stdout.decode().split("\n")
     assert [line.split("\t")[0] in ("yes", "no") for line in out] == [True, False, True, True, False]
-    told = regard(*options, "--labels", "no, yes", "--json", "--uncalibrated", stdin=lines.encode()).stdout
+    told = regard(*options, "--labels", "no, yes", "--json", stdin=lines.encode()).stdout
     found = [json.loads(line) for line in told.decode().split("\n")[:-1]]
     assert [each["input"] for each in found] == lines.split("\n")[:-1]
     assert [sorted(output["label"] for output in each["outputs"]) for each in found[:2]] == [["no", "yes"], []]
@@ -350,7 +331,6 @@ def test_the_command_counts_lines_knows_its_examples_and_stops_where_it_is_told(
         ("a\tyes\n", {"score": True}, "--score does not go with --examples"),
         (None, {"labels": "a,b", "stop": ("x",)}, "--stop does not go with --labels"),
         (None, {"labels": "a,b", "prompt": "x"}, "--prompt goes on with one text"),
-        (None, {"uncalibrated": True}, "about --labels"),
     ],
 )
 def test_mistakes_are_told(content: str | None, wanted: dict[str, Any], told: str, folder: Path, shots: Path) -> None:
@@ -362,7 +342,7 @@ def test_mistakes_are_told(content: str | None, wanted: dict[str, Any], told: st
     assert told in str(error.value)
 
 
-@pytest.mark.parametrize("option", ["examples", "labels", "template", "uncalibrated"])
+@pytest.mark.parametrize("option", ["examples", "labels", "template"])
 def test_other_models_are_not_prompted(option: str) -> None:
     config = RecurrentConfig().sized(20, 20)
     loaded = Loaded("translation", config, None, Greedy(), 9, "", _none, _none, Path())

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from regard.bounds import check_bounds
 from regard.errors import UserError
 
@@ -97,3 +100,11 @@ class AttentionConfig:
     def out_width(self) -> int:
         """Of what comes back."""
         return self.memory if self.projection is None else self.width
+
+
+def alibi_slopes(num_heads: int) -> NDArray[np.float32]:
+    """2^(-8/n), 2^(-16/n), ...; where n is no power of two, the next power's fill up, as in the paper's code."""
+    power = 1 << (num_heads.bit_length() - 1)
+    exponents = np.arange(1, power + 1) * (-8 / power)
+    extra = np.arange(1, 2 * (num_heads - power) + 1, 2) * (-4 / power)
+    return (2.0 ** np.concatenate((exponents, extra))).astype(np.float32)

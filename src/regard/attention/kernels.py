@@ -170,14 +170,9 @@ class Fused(Kernel):
         mask = None if causal else problem.allowed()
         if problem.bias is not None:
             mask = problem.bias if mask is None else problem.bias.masked_fill(~mask, -torch.inf)
+        scale, grouped = problem.score.scale(q.shape[-1]), k.shape[1] != q.shape[1]
         return F.scaled_dot_product_attention(
-            q,
-            k,
-            v,
-            attn_mask=mask,
-            is_causal=causal,
-            scale=problem.score.scale(q.shape[-1]),
-            enable_gqa=k.shape[1] != q.shape[1],
+            q, k, v, attn_mask=mask, is_causal=causal, scale=scale, enable_gqa=grouped
         )
 
 

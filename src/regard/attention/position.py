@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from regard.attention.config import PositionConfig
+from regard.attention.config import PositionConfig, alibi_slopes
 from regard.attention.encoding import ENCODINGS, Encoding, wavelengths
 from regard.errors import UserError
 
@@ -131,19 +131,11 @@ class Alibi(Position):
 
     def __init__(self, num_heads: int) -> None:
         super().__init__()
-        self.register_buffer("slopes", alibi_slopes(num_heads), persistent=False)
+        self.register_buffer("slopes", torch.from_numpy(alibi_slopes(num_heads)), persistent=False)
 
     def bias(self, q: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
         distance = (keys[:, None, :] - queries[:, :, None]).abs()[:, None]
         return -(self.slopes[:, None, None] * distance).to(q.dtype)
-
-
-def alibi_slopes(num_heads: int) -> Tensor:
-    """2^(-8/n), 2^(-16/n), ...; where n is no power of two, the next power's fill up, as in the paper's code."""
-    power = 1 << (num_heads.bit_length() - 1)
-    exponents = torch.arange(1, power + 1, dtype=torch.float64) * (-8 / power)
-    extra = torch.arange(1, 2 * (num_heads - power) + 1, 2, dtype=torch.float64) * (-4 / power)
-    return (2.0 ** torch.cat((exponents, extra))).float()
 
 
 def steps(num_queries: int, num_keys: int, starts: Tensor | None, device: torch.device) -> Places:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from regard.cli.lines import Tick, warn
+from regard.cli.lines import Tick
 from regard.data.config import ExamplesConfig, LabelTask
 from regard.data.examples import CORPORA, read_examples
 from regard.errors import UserError
 from regard.files import write
 from regard.metrics.labels import label_scores
-from regard.progress import Progress
+from regard.progress import Progress, warn
 from regard.tasks.answerer import Answerer
 from regard.tasks.reading import Answer
 

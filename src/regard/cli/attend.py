@@ -17,7 +17,7 @@ from regard.data.text import lines
 from regard.errors import UserError
 from regard.look.page import REMARK
 from regard.metrics.alignment import Gold, parse
-from regard.progress import Progress
+from regard.progress import Progress, say
 from regard.tasks.translator import Translator
 
 
@@ -50,7 +50,7 @@ def attend_file(
         with Progress(len(texts), "sentences") as bar:
             found = summary.worst(model, texts, outputs, bar.update)[:worst]
         _tell(["text", "said", "coverage error", "least looked at"], found, as_json)
-    print(REMARK, file=sys.stderr)
+    say(REMARK)
 
 
 def _read(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from regard import __version__
 from regard.data.config import ExamplesConfig, PairsConfig, RunningText
-from regard.look.curve import curve
+from regard.look.charts import curve
 from regard.progress import duration
 from regard.recipe import dump
 from regard.train.checkpoint import TrainState, log_entries

@@ -18,6 +18,7 @@ import typer
 
 from regard.errors import UserError
 from regard.files import sealed, unsealed, write
+from regard.progress import say
 
 if TYPE_CHECKING:  # else at every start of the program
     from regard.cli.judge import Given, Run
@@ -220,7 +221,3 @@ def die_together() -> None:
     """Have this process killed when the one that started it has died, where the system can do that (Linux)."""
     with suppress(AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

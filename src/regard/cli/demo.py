@@ -11,14 +11,14 @@ from pathlib import Path
 
 from regard import load
 from regard import recipe as recipes
-from regard.cli.processes import Cores, say
+from regard.cli.processes import Cores
 from regard.cli.train import launch
-from regard.data.daily.grammar import Sentence, sentences
+from regard.data.made import daily_columns
 from regard.files import write
 from regard.look.model import Model
-from regard.metrics.alignment import Gold
+from regard.metrics.alignment import Gold, parse
 from regard.metrics.text import bleu, exact_match
-from regard.progress import Progress, duration
+from regard.progress import Progress, duration, say
 from regard.tasks.align import Aligned
 from regard.train.config import Recipe
 
@@ -32,18 +32,20 @@ def demo(recipe: Path | None, out: Path, minutes: float | None, cores: Cores) ->
     say("The corpus is synthetic: a grammar composes English and German of daily life, and knows which words belong")
     say("together. Tests hold combinations of word and construction that training never saw.")
     budget = [] if minutes is None else [f"train.minutes={minutes}", "train.steps=null"]
-    text = (recipe or files("regard.data.daily").joinpath("demo.yaml")).read_text("utf-8")
+    text = (recipe or files("regard.data").joinpath("daily/demo.yaml")).read_text("utf-8")
     launch(recipes.parse(Recipe, text, str(recipe or "demo.yaml"), budget), out, cores, None, False, False)
     trained = time.perf_counter()
-    model, test, valid = load(out), list(sentences("test")), list(sentences("valid"))
-    sources, references = [" ".join(s.source) for s in test], [" ".join(s.target) for s in test]
-    with Progress(len(test), "translate") as progress:
+    model, valid, test = load(out), daily_columns("valid"), daily_columns("test")
+    sources, references, _ = test
+    with Progress(len(sources), "translate") as progress:
         outputs = [model.text(found[0]) for found in model.translate(sources, progress.update)]
-    reading, _ = _aligned(model, valid).best([Gold(s.links, s.links) for s in valid])
+    reading, _ = _aligned(model, valid).best(_gold(valid))
     reading.keep(out)
-    rate = _aligned(model, test).error_rate([Gold(s.links, s.links) for s in test], reading)
+    rate = _aligned(model, test).error_rate(_gold(test), reading)
     score, exact = bleu(outputs, references), exact_match(outputs, references)
-    print(f"\n{len(test):,} test sentences (synthetic), each with a combination of word and construction never seen:")
+    print(
+        f"\n{len(sources):,} test sentences (synthetic), each with a combination of word and construction never seen:"
+    )
     print(f"  BLEU {score.value:.1f} ({score.signature})")
     print(f"  {exact.value:.1%} exactly as the reference")
     print(f"  alignment error rate {rate:.3f} ({reading}; chosen on the validation sentences)\n")
@@ -61,10 +63,14 @@ It took {duration(trained - began)} for corpus and model, {duration(time.perf_co
   {regard} train --source YOUR.txt --target ITS-TRANSLATION.txt --minutes 8""")
 
 
-def _aligned(model: Model, made: list[Sentence]) -> Aligned:
-    with Progress(len(made), "align") as progress:
-        outputs = model.spelled([" ".join(s.target) for s in made])
-        return Aligned(model, [" ".join(s.source) for s in made], outputs, progress.update)
+def _gold(columns: list[list[str]]) -> list[Gold]:
+    return [parse(line, "daily") for line in columns[2]]
+
+
+def _aligned(model: Model, columns: list[list[str]]) -> Aligned:
+    sources, targets, _ = columns
+    with Progress(len(sources), "align") as progress:
+        return Aligned(model, sources, model.spelled(targets), progress.update)
 
 
 def _show_samples(sources: list[str], outputs: list[str], references: list[str]) -> None:

@@ -16,7 +16,7 @@ from regard.data.documents import pieces
 from regard.errors import UserError
 from regard.files import write
 from regard.metrics.alignment import parse, pharaoh
-from regard.metrics.significance import paired_bootstrap
+from regard.metrics.resample import paired_bootstrap
 from regard.metrics.text import METRICS, pronunciation_error_rate
 from regard.progress import Progress
 from regard.tasks.align import Aligned, Reading

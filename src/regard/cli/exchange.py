@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from regard.cli.lines import input_chunks
-from regard.cli.processes import say
 from regard.errors import UserError
 from regard.exchange.export import export, new_place
-from regard.exchange.folders import load_any
-from regard.exchange.foreign import load_foreign
+from regard.exchange.folders import load_any, load_foreign
 from regard.exchange.native import export_native
 from regard.exchange.readme import write_readme
 from regard.files import new_folder
+from regard.progress import say
 from regard.tasks.folder import save_model, save_tokenizers
 
 
@@ -31,14 +30,12 @@ def import_model(path: Path, out: Path) -> None:
     say(f"{model.config.kind} for {loaded.task}, {count:,} parameters, {words:,} words; the model is in {out}")
 
 
-def export_model(path: Path, kind: str, out: Path, texts: Path | None, precision: str, shortlist: bool) -> None:
+def export_model(path: Path, kind: str, out: Path, texts: Path | None, precision: str) -> None:
     lines = [] if texts is None else [text for chunk in input_chunks([texts]) for text in chunk if text.strip()]
     if texts is not None and not lines:
         raise UserError(f"{texts}: holds no line to check with; give a file with text, or drop --texts")
     if kind == "native":
-        say(export_native(load_any(path), out, lines, precision, shortlist))
-    elif shortlist:
-        raise UserError(f"--shortlist is for --to native; {kind} goes without")
+        say(export_native(load_any(path), out, lines, precision))
     else:
         say(export(load_any(path), kind, out, lines))
     say(f"written to {out}")

@@ -14,7 +14,7 @@ from pathlib import Path
 from regard.data.text import lines
 from regard.errors import UserError
 from regard.files import append, cannot_write, write
-from regard.progress import Progress
+from regard.progress import Progress, warn
 
 Tick = Callable[[int], None]
 Make = Callable[[Sequence[str], int, Tick], list[str]]  # from texts, and how many came before them, to a line for each
@@ -133,10 +133,6 @@ def _stamp(path: Path) -> tuple[str, int, int]:
     if not path.exists():  # standard input, or a name that reading will complain of
         return str(path), 0, 0
     return str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns
-
-
-def warn(text: str) -> None:
-    print(f"regard: {text}", file=sys.stderr)
 
 
 def input_chunks(inputs: Sequence[Path]) -> Iterator[list[str]]:

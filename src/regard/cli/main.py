@@ -27,7 +27,6 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object a line, for 
 BeamSize = Annotated[int | None, typer.Option("--beam", help="Hypotheses per step; 1 is greedy. Default: its own.")]
 BatchSize = Annotated[int | None, typer.Option(help="Sentences at once. Default: as many as fit well.")]
 Engine = Annotated[str, typer.Option(help="native (compiled once), torch, or auto: native where it can.")]
-Short = Annotated[bool, typer.Option("--shortlist", help="Consider only words that the source may need.")]
 Threads = Annotated[int | None, typer.Option(help="Processor threads. Default: all.")]
 Processes = Annotated[int | None, typer.Option(help="Processes that share the work. Default: by trial.")]
 Tag = Annotated[str | None, typer.Option(help="Direction, for models of several.")]
@@ -158,7 +157,6 @@ def run(
     examples: Annotated[Path | None, typer.Option(help="Language models: answer as these: input, tab, answer.")] = None,
     labels: Annotated[str | None, typer.Option(help="Language models: choose one of good,bad (or: examples).")] = None,
     template: Annotated[str | None, typer.Option(help="Layout of both, as in Review: {input}\\nMood: {answer}")] = None,
-    uncalibrated: Annotated[bool, typer.Option("--uncalibrated", help="Labels without calibration.")] = False,
     batch_size: BatchSize = None,
     tag: Tag = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write here; after a kill, go on.")] = None,
@@ -167,15 +165,13 @@ def run(
     ] = False,
     as_json: Json = False,
     engine: Engine = "auto",
-    shortlist: Short = False,
     threads: Threads = None,
 ) -> None:
     """Do what a model does, line by line: as many lines out as in, in order.
 
     Translators translate, language models go on with prompts, encoders fill blanks, which are written [MASK].
     """
-    from regard.cli.ready import ready_model
-    from regard.cli.run import Wanted, run_model
+    from regard.cli.run import Wanted, ready_model, run_model
 
     reading = None
     if alignment:
@@ -189,9 +185,9 @@ def run(
     stops = tuple(text.replace("\\n", "\n") for text in stop or ())
     wanted = Wanted(
         num_best=num_best, as_json=as_json, reading=reading, score=score, prompt=prompt, stop=stops, vectors=vectors,
-        near=near, examples=examples, labels=labels, template=template, uncalibrated=uncalibrated,
+        near=near, examples=examples, labels=labels, template=template,
     )  # fmt: skip
-    how = {"batch_size": batch_size, "engine": engine, "shortlist": shortlist, "threads": threads}
+    how = {"batch_size": batch_size, "engine": engine, "threads": threads}
     ready = ready_model(model, asked, tag=tag, **how)
     run_model(ready, inputs or [], output, wanted)
 
@@ -227,13 +223,12 @@ def evaluate(
     ] = False,
     as_json: Json = False,
     engine: Engine = "auto",
-    shortlist: Short = False,
     threads: Threads = None,
 ) -> None:
     """Score a model on held-out text, or given targets by a model."""
     from regard.cli.answer import evaluate_examples
     from regard.cli.evaluate import align_files, evaluate_files, evaluate_text, pronounce_files, score_files
-    from regard.cli.ready import ready_model
+    from regard.cli.run import ready_model
     from regard.tasks.answerer import Answerer
     from regard.tasks.filler import Filler
     from regard.tasks.teller import Teller
@@ -248,7 +243,7 @@ def evaluate(
     if choose_head and not alignment:
         raise UserError("--choose-head compares heads with gold links; give them by --alignment FILE")
     asked = {"beam": beam, "num_best": 1, "sample": False, "max_tokens": None}
-    how = {"batch_size": batch_size, "engine": engine, "shortlist": shortlist, "threads": threads}
+    how = {"batch_size": batch_size, "engine": engine, "threads": threads}
     translator = ready_model(model, asked, tag=tag, **how)
     if isinstance(translator, Teller | Filler) and text and source is None and target is None and not chosen:
         evaluate_text(translator, text, as_json)
@@ -271,7 +266,7 @@ def evaluate(
 
 @app.command("import")
 def import_(
-    model: Annotated[Path, typer.Argument(help="In Hugging Face's layout; or llama2.c's .bin.")],
+    model: Annotated[Path, typer.Argument(help="In Hugging Face's layout.")],
     out: Annotated[Path, typer.Argument(help="A folder that is not there yet.")],
 ) -> None:
     """Bring a model of another tool into a folder of Regard's.
@@ -290,14 +285,11 @@ def export(
     to: Annotated[str, typer.Option("--to", help="native, huggingface, ctranslate2 or onnx.")],
     texts: Annotated[Path | None, typer.Option(help="Lines to decode both ways. Default: words at random.")] = None,
     precision: Annotated[str, typer.Option(help="Of weights, native: int8, or float32.")] = "int8",
-    shortlist: Annotated[
-        bool, typer.Option("--shortlist", help="Native: also learn which words a source may need.")
-    ] = False,
 ) -> None:
     """Write a model as other tools read it, or for the native engine without torch, and check it there."""
     from regard.cli.exchange import export_model
 
-    export_model(model, to, out, texts, precision, shortlist)
+    export_model(model, to, out, texts, precision)
 
 
 @app.command()
@@ -325,7 +317,7 @@ def attend(
 ) -> None:
     """Show what a model looked at for each word it said."""
     from regard.cli.attend import attend_file, attend_text
-    from regard.cli.ready import ready_model
+    from regard.cli.run import ready_model
     from regard.tasks.align import Reading
 
     asked = {"beam": beam, "num_best": 1, "sample": False, "max_tokens": None}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from torch import nn
 
 from regard.engine import engine
 from regard.errors import UserError
+from regard.progress import say
 from regard.train.checkpoint import Weights
 from regard.train.distributed import ALONE, World, companions
 from regard.train.loop import Trainer
@@ -22,10 +22,6 @@ from regard.train.plan import TRIALS, Plan, make_plan, timed
 
 WORTH = 60.0  # seconds of training from which on several processes are tried: to start them takes some
 MOST = 8  # processes that are tried; more share too few rows of a batch
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from regard.cli.lines import Tick, input_chunks, run_lines, warn
+from regard.cli.lines import Tick, input_chunks, run_lines
 from regard.data.config import LabelTask, PairsConfig
 from regard.data.text import pairs
-from regard.decode.config import Beam, Hypothesis
+from regard.data.tokenizer import MASK
+from regard.decode.config import Beam, Hypothesis, search_for
 from regard.errors import UserError
+from regard.exchange.folders import load_any
+from regard.look.model import ready
 from regard.metrics.alignment import pharaoh
+from regard.progress import say, warn
 from regard.tasks.prompt import Prompter
 from regard.tasks.ready import Ready
 from regard.tasks.teller import Stream, Teller
@@ -26,7 +30,6 @@ if TYPE_CHECKING:
     from regard.tasks.align import Reading
     from regard.tasks.filler import Filler
 
-BLANK = "[MASK]"
 PROMPTED = ("examples", "labels", "template")
 
 
@@ -45,12 +48,23 @@ class Wanted:
     examples: Path | None = None
     labels: str | None = None
     template: str | None = None
-    uncalibrated: bool = False
 
     @property
     def prompted(self) -> bool:
         """Whether each line is put into a prompt."""
         return any(vars(self)[name] is not None for name in PROMPTED)
+
+
+def ready_model(folder: Path, asked: dict[str, Any], *, tag: str | None, **options: Any) -> Any:
+    """What is in a folder, ready to run as it was asked."""
+    begun, best, ended = ((folder / name).exists() for name in ("plan.json", "config.json", "README.md"))
+    if begun and best and not ended:
+        warn(f"the training of {folder} has not ended; this is its best model so far")
+    loaded = load_any(folder)
+    if tag is not None and loaded.task != "translation":
+        raise UserError("--tag is for translators of several directions; drop it")
+    tagged = {"tag": tag} if tag is not None else {}
+    return ready(loaded, search=search_for(loaded.search, **asked), **options, **tagged)
 
 
 def run_model(model: Ready, inputs: Sequence[Path], output: Path | None, wanted: Wanted) -> None:
@@ -67,10 +81,8 @@ def run_model(model: Ready, inputs: Sequence[Path], output: Path | None, wanted:
         _tell_aloud(model, wanted.prompt, wanted.stop)
         return
     if not wanted.score and wanted.labels is None and isinstance(model, Translator | Teller):
-        print(f"engine: {model.engine.about}", file=sys.stderr, flush=True)
-    job = repr((model.name, model.search, model.shortlist, getattr(model, "tag", None), wanted))
-    if wanted.uncalibrated and wanted.labels is None:
-        raise UserError("--uncalibrated is about --labels; give some, or drop it")
+        say(f"engine: {model.engine.about}")
+    job = repr((model.name, model.search, getattr(model, "tag", None), wanted))
     if isinstance(model, Teller) and wanted.prompted:
         prompter = _prompter(model, wanted)
         make, job = partial(_told if wanted.labels is None else _chosen, prompter=prompter), job + repr(prompter.shots)
@@ -144,7 +156,7 @@ def _chosen(
     model: Teller, wanted: Wanted, texts: Sequence[str], done: int, tick: Tick, prompter: Prompter
 ) -> list[str]:
     """The likeliest labels of each line, with their probabilities."""
-    found = prompter.choose(texts, calibrated=not wanted.uncalibrated, first=done + 1, tick=tick)
+    found = prompter.choose(texts, first=done + 1, tick=tick)
     if wanted.as_json:
         return _as_json(texts, [[choice._asdict() for choice in choices] for choices in found])
     best = [choices[: wanted.num_best] for choices in found]
@@ -176,8 +188,8 @@ def _filled(model: Filler, wanted: Wanted, texts: Sequence[str], done: int, tick
     if wanted.vectors:
         return [json.dumps([round(x, 7) for x in row]) for row in model.vectors(texts, tick).tolist()]
     model.check_guesses()
-    if not any(BLANK in text for text in texts):
-        warn(f"nothing to fill: blanks are written {BLANK}, as in: The {BLANK} barks. Or use --vectors")
+    if not any(MASK in text for text in texts):
+        warn(f"nothing to fill: blanks are written {MASK}, as in: The {MASK} barks. Or use --vectors")
     found = model.fill(texts, wanted.num_best, tick)
     if wanted.as_json:
         told = [[[{"word": w, "probability": p} for w, p in blank] for blank in each.blanks] for each in found]
@@ -234,7 +246,7 @@ def _outputs(
 RUNS: dict[str, tuple[Callable[..., list[str]], set[str], str]] = {
     # What a model makes of lines, what it can be asked, and what it is.
     "translation": (_translated, {"reading"}, "translators"),
-    "language": (_told, {"score", "prompt", "stop", *PROMPTED, "uncalibrated"}, "language models"),
+    "language": (_told, {"score", "prompt", "stop", *PROMPTED}, "language models"),
     "masked": (_filled, {"vectors", "near"}, "encoders"),
     "bidirectional": (_filled, {"vectors", "near"}, "encoders"),
 }

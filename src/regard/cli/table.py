@@ -14,8 +14,9 @@ from typing import Any, TypeVar
 from regard.cli.judge import JUDGES, Given, Judged, Run
 from regard.errors import UserError
 from regard.files import write
-from regard.look.forest import Row, forest
+from regard.look.charts import NoMatplotlibError, Row, forest
 from regard.metrics.resample import SAMPLES, Estimate, Floats, Gap, System, estimate, gap, resampled
+from regard.progress import say
 from regard.train.config import AnyRecipe
 
 E = TypeVar("E", bound=Estimate)
@@ -103,9 +104,12 @@ class Table:
 
     def save(self, out: Path) -> None:
         """As compare.md, compare.json and compare.svg."""
-        written = {"md": self.markdown(), "json": self.json(), "svg": self.picture(f"{out.resolve().name}: {self.on}")}
-        for ending, text in written.items():
+        for ending, text in {"md": self.markdown(), "json": self.json()}.items():
             write(out / f"compare.{ending}", text.encode("utf-8", "replace"))
+        try:
+            write(out / "compare.svg", self.picture(f"{out.resolve().name}: {self.on}").encode())
+        except NoMatplotlibError as error:
+            say(f"compare.svg is left out: {error}")
 
     def markdown(self) -> str:
         heads = ["", f"{self.judged.metric} (95 %)", "seeds", "parameters", "training FLOPs", "time"]

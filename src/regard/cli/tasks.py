@@ -144,15 +144,9 @@ def text_task_for(recipe: RunningRecipe, out: Path) -> RunningTask:
     if isinstance(recipe, BothWaysRecipe):
         return BothWays(tokenizer, ids, held, context=data.context, batch_tokens=batch_tokens)
     return LanguageModelling(
-        tokenizer,
-        ids,
-        held,
-        context=data.context,
-        batch_tokens=batch_tokens,
-        apart=data.apart,
-        carry=isinstance(recipe.model, RecurrentTextConfig),
-        sampled=recipe.train.sampled,
-    )
+        tokenizer, ids, held, context=data.context, batch_tokens=batch_tokens, apart=data.apart,
+        carry=isinstance(recipe.model, RecurrentTextConfig), sampled=recipe.train.sampled,
+    )  # fmt: skip
 
 
 def reading_for(recipe: ReadRecipe, out: Path) -> Reading:

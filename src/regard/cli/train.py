@@ -17,13 +17,13 @@ import torch
 
 from regard import recipe as recipes
 from regard.cli.card import card, training_curve
-from regard.cli.processes import AS_FOUND, Cores, keep_step, say, settle
+from regard.cli.processes import AS_FOUND, Cores, keep_step, settle
 from regard.cli.starter import Asked
 from regard.cli.tasks import Told, inputs_of, save_words, task_for, trainer_for
 from regard.data.text import lines
 from regard.errors import UserError
 from regard.files import digest, sealed, unsealed, write
-from regard.progress import duration
+from regard.progress import duration, say
 from regard.tasks.prepare import HELD
 from regard.train.checkpoint import steps_in
 from regard.train.config import AnyRecipe, ReadRecipe, read_recipe
@@ -108,8 +108,10 @@ def train(
             say("this run is finished; for more, --continue with more --minutes, or choose another --out")
         state = trainer.run(plan)
     write(out / "README.md", card(recipe, plan, state, out).encode())
-    with suppress(UserError):  # no finite point to draw
+    try:
         write(out / "curve.svg", training_curve(out, task.primary[0]).encode())
+    except UserError as error:  # no matplotlib, or no finite point to draw
+        say(f"curve.svg is left out: {error}")
     say(f"done: best {task.primary[0]} {state.best:.2f} at step {state.best_step}; the model is in {out}")
 
 

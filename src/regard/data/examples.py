@@ -20,15 +20,9 @@ from regard.rng import Key
 
 LARGEST = 256 << 20  # bytes of a .json, which is read whole
 TEXTS = (  # names of columns, two texts before one
-    ("first", "second"),
-    ("sentence1", "sentence2"),
-    ("question1", "question2"),
-    ("question", "sentence"),
-    ("premise", "hypothesis"),
-    ("#1 string", "#2 string"),
-    ("text",),
-    ("sentence",),
-)
+    ("first", "second"), ("sentence1", "sentence2"), ("question1", "question2"), ("question", "sentence"),
+    ("premise", "hypothesis"), ("#1 string", "#2 string"), ("text",), ("sentence",),
+)  # fmt: skip
 LABELS = "label", "score", "gold_label", "is_duplicate", "quality"  # the last three of MNLI, QQP, MRPC
 LINE_OF_TITLES = re.compile(r"(?:[^\W\d]\w*(?: \w+)?\t)*[^\W\d][\w-]*")  # a word or two, as columns are called
 TITLE = re.compile(

@@ -1,9 +1,10 @@
-"""What is asked of the `tokenizers` library: models that know no control tokens."""
+"""What is asked of the `tokenizers` library: models that know no control tokens, and what their symbols spell."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from itertools import accumulate
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
@@ -13,6 +14,12 @@ from regard.data.config import TokenizerConfig, TokenizerKind
 MISSING = {"words": " ", "characters": "??"}
 MODELS = {"bpe": models.BPE, "unigram": models.Unigram, "words": models.WordLevel, "characters": models.WordLevel}
 FORMS = {"none": None, "nfc": normalizers.NFC, "nfkc": normalizers.NFKC}
+
+
+# GPT-2's alphabet: a visible byte stands for itself, the others follow from U+0100 on.
+_VISIBLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+_HIDDEN = [byte for byte in range(256) if byte not in _VISIBLE]
+BYTES = {chr(b): b for b in _VISIBLE} | {chr(0x100 + n): b for n, b in enumerate(_HIDDEN)}
 
 
 def learn(texts: Iterable[str], config: TokenizerConfig, room: int) -> Tokenizer:
@@ -66,3 +73,25 @@ def _trainer(kind: TokenizerKind, room: int) -> trainers.Trainer:
     if kind == "unigram":
         return trainers.UnigramTrainer(vocab_size=room, show_progress=False, initial_alphabet=alphabet)
     return trainers.BpeTrainer(vocab_size=room, min_frequency=2, show_progress=False, initial_alphabet=alphabet)
+
+
+def label(spelled: bytes) -> str:
+    """Something to print: a space shows as ▁, part of a character as its bytes, such as <C3>."""
+    try:
+        text = spelled.decode().replace(" ", "▁")
+    except UnicodeDecodeError:
+        return "".join(f"<{byte:02X}>" for byte in spelled)
+    return text if text.isprintable() else text.encode("unicode_escape").decode()
+
+
+def word_numbers(spelled: list[bytes]) -> list[int]:
+    """The word that each piece ends in; white space belongs to the word after it."""
+    numbers: list[int] = []  # of each byte
+    word, inside = 0, False
+    for character in b"".join(spelled).decode("utf-8", "surrogateescape"):
+        if character.isspace():
+            word, inside = word + inside, False
+        else:
+            inside = True
+        numbers += [word] * len(character.encode("utf-8", "surrogateescape"))
+    return [numbers[end - 1] if end else 0 for end in accumulate(map(len, spelled))]  # an id may spell nothing

@@ -1,12 +1,11 @@
-"""Corpora by name that need no files of the user's: made on the spot, or carried by a package."""
+"""Corpora by name that need no files of the user's: made on the spot, or shipped with Regard."""
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from importlib.resources import files
 
-from regard.data.daily.grammar import sentences
-from regard.data.pronounce import cmudict
 from regard.errors import UserError
 from regard.rng import Key
 
@@ -27,10 +26,18 @@ def copy(split: str) -> Iterator[tuple[str, str]]:
             yield text, text
 
 
-@cache  # read twice, for words and for batches
-def daily(split: str) -> list[tuple[str, str]]:
-    """Synthetic English and German; the grammar also knows which words belong together."""
-    return [(" ".join(made.source), " ".join(made.target)) for made in sentences(split)]
+def daily(split: str) -> Iterable[tuple[str, str]]:
+    """Synthetic English and German of daily life."""
+    sources, targets, _ = daily_columns(split)
+    return zip(sources, targets, strict=True)
 
 
-MADE: dict[str, Callable[[str], Iterable[tuple[str, str]]]] = {"copy": copy, "daily": daily, "cmudict": cmudict}
+def daily_columns(split: str) -> list[list[str]]:
+    """The sources, the targets, and the gold links of their words in Pharaoh's notation; tools/daily/ composes them."""
+    if split not in SIZES:
+        raise UserError(f"daily has no split {split!r}; use {', '.join(SIZES)}")
+    text = gzip.decompress(files("regard.data").joinpath(f"daily/{split}.tsv.gz").read_bytes()).decode()
+    return [list(column) for column in zip(*(line.split("\t") for line in text.splitlines()), strict=True)]
+
+
+MADE: dict[str, Callable[[str], Iterable[tuple[str, str]]]] = {"copy": copy, "daily": daily}

@@ -21,9 +21,8 @@ from tokenizers import Tokenizer as Library
 from regard import files
 from regard.bounds import check_bound
 from regard.data.config import NUM_BYTES, NUM_CONTROLS, TokenizerConfig, TokenizerKind
-from regard.data.library import MISSING, MODELS, learn, prepared, set_parts, valid_unicode
+from regard.data.library import BYTES, MISSING, MODELS, label, learn, prepared, set_parts, valid_unicode, word_numbers
 from regard.data.parts import load_library, no_panic
-from regard.data.spelling import BYTES, label, word_numbers
 from regard.errors import UserError
 
 PADDING, START, END, UNKNOWN = range(NUM_CONTROLS)

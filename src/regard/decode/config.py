@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 from regard.bounds import check_bounds
 from regard.errors import UserError
 
@@ -40,6 +43,18 @@ class Search:
 
     def __post_init__(self) -> None:
         check_bounds(self)
+
+    def limits(
+        self, count: int, lengths: ArrayLike | None = None, longest: int | None = None, read: ArrayLike = 1
+    ) -> NDArray[np.int64]:
+        """Tokens that each of `count` outputs may have: of their sources' lengths, and of the `longest` text that there
+        are positions for, of which some tokens were read."""
+        limits = np.full(count, self.max_length, np.int64)
+        if longest is not None:
+            limits = np.maximum(np.minimum(limits, longest + 1 - np.asarray(read)), 1)
+        if self.max_ratio is None or lengths is None:
+            return limits
+        return np.minimum((np.asarray(lengths, np.float64) * self.max_ratio + 10).astype(np.int64), limits)
 
     def normaliser(self, length: int) -> float:
         """What a log-probability is divided by to become a score."""

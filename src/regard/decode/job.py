@@ -30,14 +30,10 @@ class Job(Generic[S, How]):
 
     def limits(self) -> Tensor:
         """Tokens that each sentence's output may have (B,)."""
-        most, ratio = torch.full((len(self.batch),), self.search.max_length), self.search.max_ratio
         longest = getattr(self.stepper, "longest", None)  # that its positions allow
-        if longest is not None:
-            read = 1 if self.prefix is None else self.prefix.lengths  # the start token alone
-            most = most.minimum(torch.as_tensor(longest + 1 - read)).clamp(min=1)
-        if ratio is None or not isinstance(self.batch, Padded):
-            return most
-        return (self.batch.lengths.double() * ratio + 10).long().minimum(most)
+        lengths = self.batch.lengths.numpy() if isinstance(self.batch, Padded) else None
+        read = 1 if self.prefix is None else self.prefix.lengths.numpy()  # the start token alone
+        return torch.from_numpy(self.search.limits(len(self.batch), lengths, longest, read))
 
     def first_tokens(self) -> Tensor:
         """The tokens that the first step takes (B,)."""

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from regard.errors import UserError
 from regard.files import broken, write_manifest
+from regard.progress import say
 
 SOURCES = Path(__file__).with_name("native")
 FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-pthread", "-Wno-psabi", "-Wno-ignored-attributes")
@@ -30,10 +31,8 @@ class NoLibraryError(UserError):
 
 def compiler() -> str | None:
     """The C++ compiler of this machine, or None."""
-    return next(
-        (found for name in (os.environ.get("CXX"), "c++", "g++", "clang++") if name and (found := shutil.which(name))),
-        None,
-    )
+    names = (os.environ.get("CXX"), "c++", "g++", "clang++")
+    return next((found for name in names if name and (found := shutil.which(name))), None)
 
 
 @cache
@@ -61,7 +60,7 @@ def _built() -> Path:
     using = compiler()
     if using is None:
         raise NoLibraryError("the native engine needs a C++ compiler, once; install g++, or use --engine torch")
-    print("compiling the native engine (once, some seconds)", file=sys.stderr, flush=True)
+    say("compiling the native engine (once, some seconds)")
     try:
         with tempfile.TemporaryDirectory(dir=folder) as place:
             aside = Path(place) / "whole"
@@ -89,11 +88,7 @@ def _private() -> Path:
     try:
         base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         folder = base / "regard"
-        for each in (
-            *reversed(base.parents),
-            base,
-            folder,
-        ):  # not parents=True, which would give theirs any umask's mode
+        for each in (*reversed(base.parents), base, folder):  # parents=True would give theirs any umask's mode
             if not each.exists():
                 each.mkdir(mode=0o700, exist_ok=True)
         found = folder.stat()

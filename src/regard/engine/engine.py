@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol, get_args
 
 from regard.decode.config import Hypothesis, Search
 from regard.engine.build import NoLibraryError, compiler
 from regard.engine.prepare import Prepared, prepare, refusal, weights_of
-from regard.engine.shortlist import Shortlist
 from regard.errors import UserError
 from regard.models.config import ModelConfig
+from regard.progress import warn
 
 EngineName = Literal["auto", "torch", "native"]
 Tick = Callable[[int], None]  # is told how many are done
@@ -53,7 +52,6 @@ def choose(
     *,
     threads: int | None = None,
     batch_size: int | None = None,
-    shortlist: Shortlist | None = None,
 ) -> Engine:
     """The engine of that name; auto is the native one, in float32, where it can have the model, and else torch's."""
     if name not in get_args(EngineName):
@@ -65,13 +63,11 @@ def choose(
 
         prepared = native()
         try:
-            return NativeEngine(prepared, threads=threads or cores(), batch_size=batch_size, shortlist=shortlist)
+            return NativeEngine(prepared, threads=threads or cores(), batch_size=batch_size)
         except NoLibraryError as error:
             if name == "native":
                 raise
-            print(f"regard: torch decodes, as there is no native engine: {error}", file=sys.stderr)
-    if shortlist is not None:
-        raise UserError("a shortlist is for the native engine; drop --shortlist, or --engine torch")
+            warn(f"torch decodes, as there is no native engine: {error}")
     from regard.engine.torch import TorchEngine
 
     return TorchEngine(model(), batch_size=batch_size, threads=threads or cores())

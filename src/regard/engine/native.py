@@ -15,7 +15,6 @@ from regard.decode.config import Beam, Hypothesis, Sample, Search
 from regard.engine.build import library
 from regard.engine.engine import Heard, Tick
 from regard.engine.prepare import Array, Prepared, Settings, rotations, sinusoids
-from regard.engine.shortlist import Shortlist
 from regard.errors import UserError
 from regard.rng import Key
 
@@ -42,8 +41,8 @@ class CJob(c.Structure):
 
     _fields_ = [
         ("sentences", c.c_int64),
-        *((name, c.c_void_p) for name in ("source", "prompt", "forced", "shortlist")),
-        *((name, c.c_void_p) for name in ("source_ends", "prompt_ends", "forced_ends", "shortlist_ends")),
+        *((name, c.c_void_p) for name in ("source", "prompt", "forced")),
+        *((name, c.c_void_p) for name in ("source_ends", "prompt_ends", "forced_ends")),
         ("limits", c.c_void_p),
         *((name, c.c_int64) for name in ("beam", "num_best", "ahead", "threads", "batch")),
         ("norms", c.c_void_p),
@@ -77,17 +76,13 @@ class NativeEngine:
     """Sentences are divided among threads; what a sentence becomes depends on nothing beside it."""
 
     def __init__(
-        self,
-        model: Prepared,
-        *,
-        threads: int = 1,
-        batch_size: int | None = None,
-        shortlist: Shortlist | None = None,
-        level: int | None = None,
+        self, model: Prepared, *, threads: int = 1, batch_size: int | None = None, level: int | None = None
     ) -> None:
         self.model = replace(model, arrays=together(model.arrays))
-        self.threads, self.batch_size, self.shortlist = threads, batch_size, shortlist
+        self.threads, self.batch_size = threads, batch_size
         self.library = library()
+        sizes = [self.library.regard_size(i) for i in range(3)]
+        assert sizes == [*map(c.sizeof, (CSettings, CTensor, CJob))], "these are not the structures of native/*.hpp"
         self.level = self.library.regard_level() if level is None else level
         self.made: Array | None = None
         self.whole: NativeEngine | None = None  # whose model this is, if it is not its own
@@ -109,8 +104,7 @@ class NativeEngine:
     @property
     def about(self) -> str:
         small = "int8" if self.model.settings.bytes == 1 else "float32"
-        short = ", shortlist" if self.shortlist else ""
-        return f"native, {small}{short}, {LEVELS[self.level]}, {self.threads} thread{'s'[: self.threads > 1]}"
+        return f"native, {small}, {LEVELS[self.level]}, {self.threads} thread{'s'[: self.threads > 1]}"
 
     def decode(
         self,
@@ -125,7 +119,8 @@ class NativeEngine:
             return []
         translates = self.model.settings.encoder_layers > 0
         prompts = [[self.model.start]] * len(sources) if translates else sources
-        limits = self._limits(sources, prompts, search)
+        positions = len(self.model.places["target"]) if "target" in self.model.places else None
+        limits = search.limits(len(sources), [*map(len, sources)], positions, [*map(len, prompts)])
         longest, count = int(limits.max()), len(sources)
         beam, best = (search.size, search.num_best) if isinstance(search, Beam) else (1, 1)
         out = Outputs(limits, best)
@@ -138,11 +133,6 @@ class NativeEngine:
         }
         if prefixes is not None:
             given |= _ragged("forced", prefixes)
-        if self.shortlist is not None:
-            short = [self.shortlist.of(source) for source in sources]
-            if prefixes is not None:
-                short = [np.union1d(words, prefix) for words, prefix in zip(short, prefixes, strict=True)]
-            given |= _ragged("shortlist", short)
         if search.never:
             given["never"] = np.isin(np.arange(self.model.settings.target_words), search.never).astype(np.uint8)
         how: dict[str, Any] = {}
@@ -158,17 +148,6 @@ class NativeEngine:
             job = CJob(threads=self.threads, batch=batch, **callbacks.given, **how)
             self._call(self.library.regard_decode, self.handle, c.byref(job), self.level)
         return out.hypotheses()
-
-    def _limits(self, sources: Sequence[Sequence[int]], prompts: Sequence[Sequence[int]], search: Search) -> Array:
-        """As decode/job.py has them."""
-        limits = np.full(len(sources), search.max_length, np.int64)
-        if "target" in self.model.places:
-            read = np.array([len(prompt) for prompt in prompts])
-            limits = np.maximum(np.minimum(limits, len(self.model.places["target"]) + 1 - read), 1)
-        if search.max_ratio is None:
-            return limits
-        lengths = np.array([len(source) for source in sources], np.float64)
-        return np.minimum((lengths * search.max_ratio + 10).astype(np.int64), limits)
 
     def _places(self, source: int, target: int) -> dict[str, Array]:
         """Vectors of positions for texts of so many tokens."""
@@ -233,11 +212,8 @@ class Outputs:
 
     def __init__(self, limits: Array, best: int) -> None:
         size = len(limits) * best
-        self.limits, self.lengths, self.tokens = (
-            limits,
-            np.zeros(size, np.int64),
-            np.empty(int(limits.sum()) * best, np.int32),
-        )
+        self.limits, self.lengths = limits, np.zeros(size, np.int64)
+        self.tokens = np.empty(int(limits.sum()) * best, np.int32)
         self.log_probs, self.scores = np.empty(size), np.empty(size)
 
     def hypotheses(self) -> list[list[Hypothesis]]:

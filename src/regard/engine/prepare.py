@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from regard.attention.config import AttentionConfig, PositionConfig
+from regard.attention.config import AttentionConfig, PositionConfig, alibi_slopes
 from regard.bounds import memory
 from regard.errors import UserError
 from regard.files import SUM, open_regular, write
@@ -92,7 +92,7 @@ def prepare(config: ModelConfig, weights: Mapping[str, Array], *, small: bool = 
     """From weights as they are stored; `small` makes bytes of them."""
     config = _checked(config)
     preparation = Preparation(config, weights, small)
-    slopes = _slopes(config.num_heads) if config.position.kind == "alibi" else np.zeros(config.num_heads)
+    slopes = alibi_slopes(config.num_heads) if config.position.kind == "alibi" else np.zeros(config.num_heads)
     arrays = [_row(slopes), *preparation.all()]
     return Prepared(_settings(config, small), config.start, config.position, arrays, preparation.places())
 
@@ -334,14 +334,6 @@ def _filled(x: Array, *sizes: int) -> Array:
 
 def _row(x: Array) -> Array:
     return np.ascontiguousarray(x, np.float32).reshape(1, -1)
-
-
-def _slopes(heads: int) -> Array:
-    """As attention/position.py has them."""
-    power = 1 << (heads.bit_length() - 1)
-    exponents = np.arange(1, power + 1) * (-8 / power)
-    extra = np.arange(1, 2 * (heads - power) + 1, 2) * (-4 / power)
-    return 2.0 ** np.concatenate((exponents, extra))
 
 
 def sinusoids(rows: int, width: int, layout: str, base: float) -> Array:

@@ -16,7 +16,7 @@ from regard.decode.search import decode
 from regard.decode.stepper import Stepper
 from regard.engine.engine import Heard, Tick
 from regard.models.writer import LanguageModel
-from regard.shapes import Padded
+from regard.shapes import Padded, by_length
 
 LEAST = 8  # sentences that are worth a thread of their own
 
@@ -66,14 +66,12 @@ class TorchEngine:
 
     def _batches(self, sources: Sequence[Sequence[int]], search: Search) -> Iterator[list[int]]:
         """Sentences by their numbers: as many as asked for, or as `tokens` holds, a beam counting each hypothesis."""
-        order, done = sorted(range(len(sources)), key=lambda i: -len(sources[i])), 0
         size = search.size if isinstance(search, Beam) else 1
         told = search.max_length if isinstance(self.model, LanguageModel) else 0
-        share = max(LEAST, -(-len(order) // self.threads))
-        while done < len(order):
-            fit = max(1, min(share, self.tokens // ((len(sources[order[done]]) + told) * size)))
-            yield order[done : done + (self.batch_size or fit)]
-            done += self.batch_size or fit
+        share = max(LEAST, -(-len(sources) // self.threads))
+        return by_length(
+            sources, lambda longest: self.batch_size or max(1, min(share, self.tokens // ((longest + told) * size)))
+        )
 
 
 @contextmanager

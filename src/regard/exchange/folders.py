@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from regard.data.tokenizer import Tokenizers
+from regard.decode.config import Beam, Greedy, Sample, Search
+from regard.engine.prepare import Prepared, prepare, weights_of
 from regard.errors import UserError
-from regard.tasks.folder import CONFIG, FORMAT, Loaded, load_folder, load_tokenizers, read_json
+from regard.models.config import BertConfig, Seq2seqConfig
+from regard.tasks.folder import CONFIG, FORMAT, Loaded, load_folder, load_tokenizers, read_json, stamp
 
 
 def placed(path: Path) -> Path:
@@ -24,13 +28,36 @@ def placed(path: Path) -> Path:
 
 
 def load_any(path: Path) -> Loaded:
-    """By what it is: a file by its ending, a folder by its config.json, a package by the folder that it carries."""
+    """By its config.json; of a package, that of the folder that it carries."""
     path = placed(path)
-    if not path.is_file() and read_json(path).get("format") == FORMAT:
+    if read_json(path).get("format") == FORMAT:
         return load_folder(path)
-    from regard.exchange.foreign import load_foreign  # here, so that folders of ours cost no torch
-
     return load_foreign(path)
+
+
+def load_foreign(path: Path) -> Loaded:
+    """A folder in Hugging Face's layout."""
+    from regard.exchange.huggingface import read_folder  # here, so that folders of ours cost no torch
+
+    read = read_folder(path)
+    config, never = read.model.config, read.never
+    task: tuple[str, Search] = "language", Sample(never=never)
+    if isinstance(config, BertConfig):
+        task = "masked", Greedy()
+    elif isinstance(config, Seq2seqConfig):
+        task = "translation", Beam(max_ratio=3.0, never=never)
+    return loaded_of(*task, read.model, read.tokenizers, read.max_length, path / CONFIG)
+
+
+def loaded_of(
+    task: str, search: Search, model: Any, tokenizers: Tokenizers | None, max_length: int, path: Path
+) -> Loaded:
+    """A model that is made already."""
+
+    def native() -> Prepared:
+        return prepare(model.config, weights_of(model))
+
+    return Loaded(task, model.config, tokenizers, search, max_length, stamp(path), lambda: model, native, path.parent)
 
 
 def words_of(folder: Path) -> Tokenizers:
@@ -43,7 +70,7 @@ def words_of(folder: Path) -> Tokenizers:
         )
     if any((folder / name).is_file() for name in ("recipe.yaml", "tokenizer-source.json")):
         return load_tokenizers(folder)
-    if folder.is_file() or (folder / CONFIG).is_file():
+    if (folder / CONFIG).is_file():
         found = load_any(folder).tokenizers
     else:
         alone = read_tokenizer(folder)

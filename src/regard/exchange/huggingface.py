@@ -13,7 +13,7 @@ from safetensors.torch import save
 from torch import nn
 
 from regard.attention.encoding import Sinusoid
-from regard.data.tokenizer import Tokenizers
+from regard.data.tokenizer import MASK, Tokenizers
 from regard.errors import UserError
 from regard.exchange.families import FAMILIES, Family, Given
 from regard.exchange.layouts import in_halves
@@ -60,7 +60,7 @@ def read_folder(folder: Path) -> Read:
         raise UserError(f"{path}: {error}") from error
     tokenizers = _tokenizers(folder, config)
     if isinstance(config, BertConfig) and tokenizers is not None:  # its settings do not say which these are
-        start, end, mask = (tokenizers.source.id_of(name) for name in ("[CLS]", "[SEP]", "[MASK]"))
+        start, end, mask = (tokenizers.source.id_of(name) for name in ("[CLS]", "[SEP]", MASK))
         if start is not None and end is not None and mask is not None:
             config = replace(config, start=start, end=end, mask=mask)
     given = Given(values)

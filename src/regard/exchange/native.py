@@ -6,27 +6,22 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
-from regard.data.store import Store
 from regard.decode.config import Hypothesis
 from regard.engine.engine import Engine
 from regard.engine.native import NativeEngine
 from regard.engine.prepare import NATIVE, prepare, weights_of, write_prepared
-from regard.engine.shortlist import Shortlist, learn
 from regard.engine.torch import TorchEngine
 from regard.errors import UserError
 from regard.exchange.export import new_place, read_texts
 from regard.exchange.readme import write_readme
 from regard.files import new_folder
-from regard.models.config import Seq2seqConfig
 from regard.tasks.folder import Loaded, load_folder, save_settings, save_tokenizers
 from regard.tasks.translation import log_probs
 
 PRECISIONS = ("int8", "float32")
 
 
-def export_native(loaded: Loaded, out: Path, texts: Sequence[str], precision: str, shortlist: bool) -> str:
+def export_native(loaded: Loaded, out: Path, texts: Sequence[str], precision: str) -> str:
     """Write it, decode texts by both engines, and tell what changed in quality and in speed."""
     if precision not in PRECISIONS:
         raise UserError(f"--precision {precision}: there is no such; choose {' or '.join(PRECISIONS)}")
@@ -44,26 +39,7 @@ def export_native(loaded: Loaded, out: Path, texts: Sequence[str], precision: st
         reference, before = _timed(TorchEngine(loaded.model), loaded, rows)
         found, after = _timed(NativeEngine(again), loaded, rows)
         same = _compared(loaded, rows, reference, found)
-        told = [f"{precision}: {same}, {before / after:.1f} times as fast as torch"]
-        if shortlist:
-            short = _learned(loaded)
-            short.save(folder)
-            found, brief = _timed(NativeEngine(again, shortlist=short), loaded, rows)
-            sizes = np.mean([len(short.of(row)) for row in rows])
-            words = f"{sizes:.0f} of {loaded.config.target_vocabulary:,} words a sentence"  # type: ignore[union-attr]
-            same = _compared(loaded, rows, reference, found)
-            told.append(f"shortlist, {words}: {same}, {before / brief:.1f} times as fast")
-    return "\n".join(told)
-
-
-def _learned(loaded: Loaded) -> Shortlist:
-    if not isinstance(loaded.config, Seq2seqConfig):
-        raise UserError("--shortlist is for translators, whose sources tell what words may come; drop it")
-    store = loaded.folder / "store"
-    if not store.exists():
-        raise UserError(f"{store}: is not there: a shortlist is learned from the pairs that a model was trained on")
-    sizes = loaded.config.source_vocabulary, loaded.config.target_vocabulary
-    return learn(Store.open(store), *sizes, [loaded.config.end])
+    return f"{precision}: {same}, {before / after:.1f} times as fast as torch"
 
 
 def _timed(engine: Engine, loaded: Loaded, rows: list[list[int]]) -> tuple[list[Hypothesis], float]:

@@ -1,11 +1,10 @@
-"""sentencepiece's models, read by hand: libraries that cut texts into the same pieces."""
+"""sentencepiece's models: libraries that cut texts into the same pieces."""
 
 from __future__ import annotations
 
 import json
 import math
-import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,11 @@ from tokenizers import Tokenizer as Library
 from regard.data.parts import LONGEST, check_charsmap, no_panic
 from regard.data.tokenizer import CODE, ForeignTokenizer, Tokenizers
 from regard.errors import UserError
+from regard.exchange.installed import installed
 from regard.exchange.words import SPACE, merges_of
 from regard.files import read_regular
 
-LARGEST, MOST_FIELDS = 8 << 20, 1 << 19  # bytes of a file, fields of a message
-SIZES = {1: 8, 5: 4}  # bytes of values that do not tell theirs
+LARGEST, MOST_PIECES = 8 << 20, 1 << 19  # bytes of a file, and pieces in it
 NORMAL, UNKNOWN, CONTROL, _, UNUSED, BYTE = range(1, 7)  # what a piece can be; 4: a word that its maker chose
 KINDS = {1: ("unigram", {NORMAL, UNKNOWN, CONTROL, UNUSED}), 2: ("bpe", {NORMAL, UNKNOWN, CONTROL, BYTE})}
 MARKS = ("</s>", "<unk>", "<pad>")
@@ -39,15 +38,20 @@ class Spm:
 
 def read_spm(path: Path) -> Spm:
     """Raises UserError for what is no such model, or one of a kind that is unknown here."""
+    proto = installed("sentencepiece.sentencepiece_model_pb2").ModelProto()
     with no_panic(f"{path}: is no model of sentencepiece that Regard reads"):
-        parts: dict[int, list[Any]] = {1: [], 2: [b""], 3: [b""]}
-        for number, value in _fields(read_regular(path, LARGEST)):
-            parts.setdefault(number, []).append(value)
-        pieces = [_piece(part) for part in parts[1]]
-        trainer, settings = (dict(_fields(parts[i][-1])) for i in (2, 3))
-        kind, known = KINDS.get(trainer.get(3, 1), ("unknown", set()))
+        proto.ParseFromString(read_regular(path, LARGEST))
+        if len(proto.pieces) > MOST_PIECES:
+            raise ValueError(f"{len(proto.pieces):,} pieces, more than {MOST_PIECES:,}")
+        pieces = [(each.piece, each.score, each.type) for each in proto.pieces]
+        for piece, score, _ in pieces:
+            if not 0 < len(piece.encode()) <= LONGEST or not math.isfinite(score):
+                raise ValueError(f"a piece of {len(piece)} characters with a score of {score}")
+        trainer, settings = proto.trainer_spec, proto.normalizer_spec
+        kind, known = KINDS.get(trainer.model_type, ("unknown", set()))
         odd = sorted({each for _, _, each in pieces} - known)
-        if odd or sum(each == UNKNOWN for _, _, each in pieces) != 1 or trainer.get(24) or settings.get(5) == 0:
+        spaced = settings.escape_whitespaces and not trainer.treat_whitespace_as_suffix
+        if odd or sum(each == UNKNOWN for _, _, each in pieces) != 1 or not spaced:
             raise ValueError(f"of kind {kind}, spaces after words or as they are, or pieces of types {odd}")
         library = Library(_unigram(pieces) if kind == "unigram" else _bpe(pieces))
         library.normalizer = _normaliser(settings)
@@ -92,59 +96,20 @@ def _bpe(pieces: list[Piece]) -> models.Model:
     return models.BPE(numbers, pairs, unk_token=unknown, fuse_unk=True, byte_fallback=by_bytes)
 
 
-def _normaliser(settings: Mapping[int, Any]) -> normalizers.Sequence:
+def _normaliser(settings: Any) -> normalizers.Sequence:
     """Characters by their map; then one space between words and, where a model wants it, one before the first."""
     steps: list[normalizers.Normalizer] = []
-    charsmap, prefix, tidy = settings.get(2), settings.get(3, 1), settings.get(4, 1)
-    if charsmap:
+    tidy = settings.remove_extra_whitespaces
+    if charsmap := settings.precompiled_charsmap:
         check_charsmap(charsmap)
         steps.append(normalizers.Precompiled(charsmap))
         if steps[0].normalize_str("e\u0301") == "é":  # it composes, but the library drops all marks but one
             steps.insert(0, normalizers.NFC())
     if tidy:
         steps += [normalizers.Replace(Regex("^ +"), ""), normalizers.Replace(Regex(" {2,}"), " ")]
-    if prefix:
+    if settings.add_dummy_prefix:
         steps.append(normalizers.Prepend(SPACE))
     steps.append(normalizers.Replace(" ", SPACE))
     if tidy:
         steps.append(normalizers.Replace(Regex(f"{SPACE}+$"), ""))
     return normalizers.Sequence(steps)
-
-
-def _piece(data: bytes) -> tuple[str, float, int]:
-    fields = dict(_fields(data))
-    (score,) = struct.unpack("<f", fields.get(2, bytes(4)))
-    if not 0 < len(fields[1]) <= LONGEST or not math.isfinite(score):
-        raise ValueError(f"a piece of {len(fields[1])} bytes with a score of {score}")
-    return fields[1].decode(), score, int(fields.get(3, NORMAL))
-
-
-def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
-    """Number and value of each field of a message [Protocol Buffers' wire format]: a whole number, or bytes."""
-    at = 0
-    for _ in range(MOST_FIELDS):
-        if at == len(data):
-            return
-        key, at = _number(data, at)
-        wire = key & 7
-        if wire not in (0, 2, *SIZES):
-            raise ValueError(f"a field of type {wire}")
-        value, at = _number(data, at) if wire in (0, 2) else (SIZES[wire], at)
-        if wire == 0:
-            yield key >> 3, value
-            continue
-        if value > len(data) - at:
-            raise ValueError(f"a field of {value} bytes, where {len(data) - at} are left")
-        yield key >> 3, data[at : at + value]
-        at += value
-    raise ValueError(f"more than {MOST_FIELDS} fields")
-
-
-def _number(data: bytes, at: int) -> tuple[int, int]:
-    """Seven bits of each byte, until one is below 128; and where the next field begins."""
-    value = 0
-    for count, byte in enumerate(data[at : at + 10]):
-        value |= (byte & 127) << 7 * count
-        if byte < 128:
-            return value, at + count + 1
-    raise ValueError("a number without an end")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 from tokenizers import Tokenizer as Library
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
-from regard.data.parts import LONGEST, load_library, no_panic
+from regard.data.parts import load_library, no_panic
 from regard.data.tokenizer import ENDS, ForeignTokenizer
 from regard.files import read_regular
 
@@ -39,23 +38,6 @@ def read_tokenizer(
         if (folder / "vocab.txt").is_file():
             return _wordpiece(folder, vocabulary)
     return None
-
-
-def llama2c_tokenizer(path: Path, vocabulary: int) -> ForeignTokenizer:
-    """llama2.c's: the longest piece, then score, length and bytes of each; the pair of the best score merges first."""
-    data, at, scored = read_regular(path), 4, list[tuple[str, float]]()
-    with no_panic(f"{path}: is no tokenizer of llama2.c with {vocabulary} pieces"):
-        for _ in range(vocabulary):
-            score, length = struct.unpack_from("<fi", data, at)
-            if not 0 <= length <= min(LONGEST, len(data) - at - 8):
-                raise ValueError(f"a piece of {length} bytes")
-            scored.append((data[at + 8 : at + 8 + length].decode(), score))
-            at += 8 + length
-        scored = [(piece.replace(" ", SPACE), score) for piece, score in scored]
-        pieces = {piece: i for i, (piece, _) in enumerate(scored)}
-        library = Library(models.BPE(pieces, merges_of(scored), unk_token="<unk>", byte_fallback=True, fuse_unk=True))
-        library.normalizer = normalizers.Sequence([normalizers.Prepend(SPACE), normalizers.Replace(" ", SPACE)])
-        return ForeignTokenizer(json.loads(library.to_str()), {0: "<unk>", 1: "<s>", 2: "</s>"}, vocabulary, ([1], []))
 
 
 def merges_of(scored: Sequence[tuple[str, float]]) -> list[tuple[str, str]]:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
-from io import BytesIO
 from math import cos, radians, sin
 from typing import Any
 
 from regard.errors import UserError
+from regard.look.charts import drawn, new_figure
 from regard.look.labels import clusters, columns, drawing, fit, markup, pixels, visible
 
 SLACK = 1e-3  # by which a weight in half precision may miss [0, 1]
 COLUMNS = 100  # of a terminal
 LABEL = 12  # columns that target words get however many source words there are
 STACK = 20  # characters of a source word on top of one another
-FONTS = ("DejaVu Sans", "Noto Sans CJK JP", "Noto Sans CJK SC", "WenQuanYi Zen Hei")  # the first with a letter draws it
 CELL, FONT, GAP, SLANT = 20, 12, 6, 60  # pixels of the drawing, and degrees
 
 
@@ -78,30 +76,16 @@ class Picture:
 
     def png(self) -> bytes:
         """The same figure, as dots."""
-        try:
-            from matplotlib.figure import Figure
-            from matplotlib.font_manager import fontManager
-        except ImportError as error:
-            raise UserError("a .png needs matplotlib: pip install 'regard[plots]'; a .svg needs nothing") from error
-        here = {font.name for font in fontManager.ttflist}
-        fonts = [name for name in FONTS if name in here]
-        figure = Figure(figsize=(1 + 0.3 * len(self.source), 1 + 0.3 * len(self.target)), dpi=150)
+        figure = new_figure(1 + 0.3 * len(self.source), 1 + 0.3 * len(self.target))
         axes = figure.subplots()
         axes.imshow(self.weights, cmap="gray", vmin=0, vmax=1, interpolation="none")
         axes.xaxis.tick_top()
         slanted: dict[str, Any] = {"rotation": SLANT, "ha": "left", "rotation_mode": "anchor"}
         axes.set_xticks(range(len(self.source)), [visible(word) for word in self.source], **slanted)
         axes.set_yticks(range(len(self.target)), [visible(word) for word in self.target])
-        for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
-            label.set_parse_math(False)
-            label.set_fontfamily(fonts)
         axes.tick_params(length=0)
         axes.set_title(visible(self.title))
-        out = BytesIO()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of letters that no font here has, which are drawn as boxes
-            figure.savefig(out, format="png", bbox_inches="tight")
-        return out.getvalue()
+        return drawn(figure, "png")
 
     def _cell(self, t: int, s: int, left: int, top: int) -> str:
         weight = _clipped(self.weights[t][s])

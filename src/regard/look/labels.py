@@ -51,16 +51,9 @@ def pixels(text: str, size: float) -> float:
 def drawing(width: float, height: float, title: str, body: list[str]) -> str:
     """An SVG on white paper, of a size in pixels."""
     w, h = round(width), round(height)
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{w}" height="{h}" viewBox="0 0 {w} {h}" role="img" '
-            f'font-family="sans-serif" font-size="12">',
-            f"<title>{markup(title)}</title>",
-            f'<path d="M0 0H{w}V{h}H0Z" fill="#ffffff"/>',
-            *body,
-            "</svg>\n",
-        ]
-    )
+    svg = f'<svg xmlns="http://www.w3.org/2000/svg" width="{w}" height="{h}" viewBox="0 0 {w} {h}" role="img" '
+    svg += f'font-family="sans-serif" font-size="12">\n<title>{markup(title)}</title>'
+    return "\n".join([svg, f'<path d="M0 0H{w}V{h}H0Z" fill="#ffffff"/>', *body, "</svg>\n"])
 
 
 def markup(text: str) -> str:

@@ -55,15 +55,13 @@ class TextModel(Teller):
 
 def ready(loaded: Loaded, **options: Any) -> Any:
     """The model, to be called."""
-    if loaded.task in ("masked", "bidirectional"):
-        from regard.look.blank import BlankModel
+    kinds: dict[str, Any] = {"translation": Model, "language": TextModel}
+    if loaded.task not in kinds:
+        from regard.look.encoders import BlankModel, ReaderModel  # here, so that the others cost no torch
 
-        return BlankModel(loaded, **options)
-    if loaded.task not in ("translation", "language"):
-        from regard.look.reader import ReaderModel
-
-        return ReaderModel(loaded, **options)
-    return {"translation": Model, "language": TextModel}[loaded.task](loaded, **options)
+        kinds = dict.fromkeys(("masked", "bidirectional"), BlankModel)
+        return kinds.get(loaded.task, ReaderModel)(loaded, **options)
+    return kinds[loaded.task](loaded, **options)
 
 
 def look(model: Ready, told: Explanation, *, searched: bool = False) -> Look:

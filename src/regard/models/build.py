@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import nn
 
 from regard.bounds import check_memory
 from regard.models.bert import Bert
@@ -25,7 +26,6 @@ from regard.models.lstm import RecurrentText
 from regard.models.reader import Reader
 from regard.models.recurrent import Recurrent
 from regard.models.transformer import Transformer
-from regard.nn.initial import initialise
 from regard.rng import Key
 
 
@@ -35,6 +35,31 @@ def build(config: ModelConfig, seed: int = 0) -> Any:
     model = MODELS[type(config)](config)
     initialise(model, Key(seed, ("initial",)))
     return model
+
+
+@torch.no_grad()
+def initialise(model: nn.Module, key: Key) -> None:
+    """Weights that are each a function of a key and their own name, so that adding a layer does not change the others:
+    Glorot-uniform matrices [Glorot+ 2010], orthogonal recurrent ones [Saxe+ 2014], zero biases with an LSTM's
+    forget gates at 1 [Jozefowicz+ 2015], unit norms, and tables of standard deviation width^-1/2."""
+    for name, parameter in model.named_parameters():
+        generator = torch.Generator().manual_seed(key.fold(name).word() >> 1)
+        owner, _, leaf = name.rpartition(".")
+        module = model.get_submodule(owner)
+        if "table" in leaf:
+            parameter.normal_(0.0, parameter.shape[-1] ** -0.5, generator=generator)
+        elif leaf.startswith("weight_hh"):
+            for gate in parameter.split(parameter.shape[1]):
+                nn.init.orthogonal_(gate, generator=generator)
+        elif parameter.dim() > 1:
+            nn.init.xavier_uniform_(parameter, generator=generator)
+        elif "weight" in leaf:
+            parameter.fill_(1.0)
+        else:
+            parameter.zero_()
+            if isinstance(module, nn.LSTM) and leaf.startswith("bias_ih"):
+                _, forget, _, _ = parameter.chunk(4)  # PyTorch's order: input, forget, cell, output
+                forget.fill_(1.0)
 
 
 def shapes_of(config: ModelConfig) -> dict[str, tuple[int, ...]]:

@@ -66,12 +66,8 @@ class OutputHead(nn.Module):
         self.table = table
         self.bias = nn.Parameter(torch.zeros(len(table))) if bias else None
 
-    def forward(self, x: Tensor, candidates: Tensor | None = None) -> Tensor:
-        """With candidates (V',), logits of those words alone."""
-        if candidates is None:
-            return F.linear(x, self.table, self.bias)
-        bias = None if self.bias is None else self.bias[candidates]
-        return F.linear(x, self.table[candidates], bias)
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.table, self.bias)
 
 
 def check_tokens(tokens: Tensor, vocabulary: int) -> None:

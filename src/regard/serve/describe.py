@@ -109,33 +109,33 @@ def description(routes: dict[str, Any], house: House) -> dict[str, Any]:
         schemas.update(found.pop("$defs", {}))
         return found
 
-    paths: dict[str, Any] = {}
-    for path, route in routes.items():
-        refusal = schema(OpenAIError if path.startswith("/v1/") else PlainError)
-        answers = {"200": _body("Done", schema(route.answers))}
-        answers |= {str(status): _body(told, refusal) for status, told in STATUSES.items()}
+    def answer(told: str, kind: Any, streams: bool = False) -> dict[str, Any]:
+        stream: dict[str, Any] = {"text/event-stream": {}} if streams else {}
+        return {"description": told, "content": {"application/json": {"schema": schema(kind)}, **stream}}
+
+    def operation(path: str, route: Any) -> dict[str, Any]:
+        refusal = OpenAIError if path.startswith("/v1/") else PlainError
+        answers = {str(status): answer(told, refusal) for status, told in STATUSES.items()}
+        answers["200"] = answer("Done", route.answers, route.streams)
         if route.answers is Ready:
-            answers["503"] = _body("Not now", schema(Ready))
-        if route.streams:
-            answers["200"]["content"]["text/event-stream"] = {}
+            answers["503"] = answer("Not now", Ready)
         about: dict[str, Any] = {"summary": (route.act.__doc__ or path).strip().splitlines()[0], "responses": answers}
         if "{" in path:
             named = {"type": "string", "enum": every}
             about["parameters"] = [{"name": "model", "in": "path", "required": True, "schema": named}]
         if route.asks is not None:
-            asked = schema(route.asks)
-            names = tells if route.streams else every
-            auto = ["auto"] if path == "/translate" else []
-            _only(asked, {"model": names, "source": [*sources, *auto], "target": targets})
+            asked, auto = schema(route.asks), ["auto"] if path == "/translate" else []
+            known = {"model": tells if route.streams else every, "source": [*sources, *auto], "target": targets}
+            for name in known.keys() & asked["properties"]:
+                for each in asked["properties"][name].get("anyOf", [asked["properties"][name]]):
+                    each |= {"enum": known[name]} if known[name] and each["type"] == "string" else {}
             kinds = ["application/json", *(["application/x-www-form-urlencoded"] if route.form else [])]
             about["requestBody"] = {"required": True, "content": {kind: {"schema": asked} for kind in kinds}}
-        paths[path] = {route.method.lower(): about}
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": "Regard", "version": __version__},
-        "paths": paths,
-        "components": {"schemas": schemas},
-    }
+        return about
+
+    paths = {path: {route.method.lower(): operation(path, route)} for path, route in routes.items()}
+    info = {"title": "Regard", "version": __version__}
+    return {"openapi": "3.1.0", "info": info, "paths": paths, "components": {"schemas": schemas}}
 
 
 STATUSES = {
@@ -149,16 +149,3 @@ STATUSES = {
     500: "The worker ended under it, twice",
     503: "Too much to do; Retry-After says when to come back",
 }
-
-
-def _only(schema: dict[str, Any], names: dict[str, list[str]]) -> None:
-    """What is here, where a request has to name it."""
-    for name in names.keys() & schema["properties"]:
-        field = schema["properties"][name]
-        for each in field.get("anyOf", [field]):
-            if names[name] and each["type"] == "string":
-                each["enum"] = names[name]
-
-
-def _body(told: str, schema: dict[str, Any]) -> dict[str, Any]:
-    return {"description": told, "content": {"application/json": {"schema": schema}}}

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from regard.errors import UserError
+from regard.progress import warn
 from regard.serve.config import Limits
 from regard.serve.frames import pack, read_async
 
@@ -247,7 +248,7 @@ class Desk:
         """A new worker; what was in work is done again by it, once."""
         self.started = False
         self.restarts += 1
-        print("regard: a worker ended or hung, and is replaced", file=sys.stderr, flush=True)
+        warn("a worker ended or hung, and is replaced")
         await self._kill()
         again = [task for job in self.doing.values() for task in job.tasks]
         self.doing = {}

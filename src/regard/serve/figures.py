@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.responses import Response
 
@@ -14,19 +16,12 @@ class Figures:
         self.requests = Counter("regard_requests", "Requests", ["route", "status"], registry=self.registry)
         self.seconds = Histogram("regard_seconds", "Seconds of a request", ["route"], registry=self.registry)
         for name, told, value in (
-            (
-                "regard_waiting",
-                "Requests that wait for the worker",
-                lambda: sum(len(place.desk.waiting) for place in house.places),
-            ),
-            ("regard_ready", "Whether the worker is there", lambda: float(house.ready)),
-            (
-                "regard_restarts",
-                "Workers that had to be replaced",
-                lambda: sum(place.desk.restarts for place in house.places),
-            ),
+            ("waiting", "Requests that wait for the worker", lambda desks: sum(len(desk.waiting) for desk in desks)),
+            ("ready", "Whether the worker is there", lambda desks: float(all(desk.ready for desk in desks))),
+            ("restarts", "Workers that had to be replaced", lambda desks: sum(desk.restarts for desk in desks)),
         ):
-            Gauge(name, told, registry=self.registry).set_function(value)
+            gauge = Gauge(f"regard_{name}", told, registry=self.registry)
+            gauge.set_function(partial(value, [place.desk for place in house.places]))
 
     def count(self, route: str, status: int, seconds: float) -> None:
         self.requests.labels(route, str(status)).inc()

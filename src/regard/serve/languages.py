@@ -19,7 +19,7 @@ NAMES = {
     "sv": "Swedish", "tr": "Turkish", "uk": "Ukrainian", "vi": "Vietnamese", "zh": "Chinese",
 }  # fmt: skip
 PAIR = re.compile(r"(?<![a-z])([a-z]{2,3})-([a-z]{2,3})(?![a-z])")
-EMBEDDED = {"daily": ("en", "de"), "pronounce": ("text", "sounds")}
+EMBEDDED = {"daily": ("en", "de")}
 MOST = 1 << 20  # bytes of a recipe
 Languages = tuple[str, str]
 

@@ -7,21 +7,20 @@ import json
 import secrets
 import time
 from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from regard.serve.desk import BusyError, FailedError
 from regard.serve.house import House
-from regard.serve.wire import BUSY, MOST, Name, RefusedError, Texts, asked, bounded, while_there
+from regard.serve.wire import BUSY, MOST, Name, RefusedError, Texts, asked, while_there
 
 NO_MODEL = "there is no such model; GET /v1/models names them"
 PING = 15.0  # seconds of silence in a stream
 STREAM = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
-STOP = {"type": "string", "minLength": 1, "maxLength": 100}
-STOPS = {"type": "array", "items": STOP, "maxItems": MOST.stops}
+Stop = Annotated[str, Field(min_length=1, max_length=100)]
 
 
 class StreamOptions(BaseModel):
@@ -48,19 +47,32 @@ class Complete(BaseModel):
     stream_options: StreamOptions | None = None
     logprobs: int | None = Field(None, ge=0, le=MOST.likely)
     echo: bool = False
-    stop: Annotated[str | list[str] | None, WithJsonSchema({"anyOf": [STOP, STOPS]})] = None
+    stop: Stop | Annotated[list[Stop], Field(max_length=MOST.stops)] = Field(default_factory=list)
     seed: int | None = Field(None, ge=-(1 << 63), lt=1 << 63)
     user: str | None = None
     presence_penalty: float = Field(0, ge=0, le=0)
     frequency_penalty: float = Field(0, ge=0, le=0)
     best_of: int | None = Field(None, ge=1, le=MOST.best)
-    suffix: str | None = Field(None, json_schema_extra={"maxLength": 0})
-    logit_bias: dict[str, Any] | None = Field(None, json_schema_extra={"maxProperties": 0})
+    suffix: str | None = Field(None, max_length=0)
+    logit_bias: dict[str, Any] | None = Field(None, max_length=0)
 
     @model_validator(mode="before")
     @classmethod
     def _there(cls, given: dict[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in given.items() if value is not None}
+
+    @model_validator(mode="after")
+    def _in_all(self) -> Self:
+        prompts = 1 if isinstance(self.prompt, str) else len(self.prompt)
+        bounds = {
+            "max_tokens": prompts * self.n * self.max_tokens <= MOST.all_tokens,
+            "best_of": self.best_of in (None, self.n),
+            "logprobs": not (self.stream and self.logprobs is not None),
+        }
+        for name, holds in bounds.items():
+            if not holds:
+                raise RefusedError(400, f"{name}: is more than this service does", param=name)
+        return self
 
 
 async def models(house: House, request: Request) -> JSONResponse:
@@ -79,9 +91,9 @@ def _model(house: House, name: str) -> dict[str, Any]:
 
 
 async def complete(house: House, request: Request) -> Response:
-    given = await asked(request, Complete, house.limits)
+    given = await asked(request, Complete)
     prompts = [given.prompt] if isinstance(given.prompt, str) else given.prompt
-    how = _checked(house, given, prompts)
+    how = _checked(house, given)
     head: dict[str, Any] = {"id": f"cmpl-{secrets.token_hex(12)}", "object": "text_completion"}
     head |= {"created": int(time.time()), "model": given.model}
     if given.stream:
@@ -103,28 +115,14 @@ async def _told(house: House, model: int, how: dict[str, Any], prompts: list[str
     return await house.places[model].desk.result(house.tell(model, prompts, how))
 
 
-def _checked(house: House, given: Complete, prompts: list[str]) -> dict[str, Any]:
+def _checked(house: House, given: Complete) -> dict[str, Any]:
     names = [place.name for place in house.places]
     if given.model not in names:
         raise RefusedError(404, NO_MODEL, param="model")
     number = names.index(given.model)
     if house.places[number].desk.model["task"] != "language":
         raise RefusedError(400, f"{given.model} translates; ask /api/translate or /translate", param="model")
-    bounded(prompts, house.limits, "prompt")
-    stops = [given.stop] if isinstance(given.stop, str) else given.stop or []
-    bounds = {
-        "max_tokens": given.max_tokens <= house.limits.tokens
-        and len(prompts) * given.n * given.max_tokens <= house.limits.all_tokens,
-        "n": given.n <= house.limits.best,
-        "best_of": given.best_of in (None, given.n),
-        "suffix": not given.suffix,
-        "logit_bias": not given.logit_bias,
-        "logprobs": (given.logprobs or 0) <= house.limits.likely and not (given.stream and given.logprobs is not None),
-        "stop": len(stops) <= house.limits.stops and all(0 < len(stop) <= 100 for stop in stops),
-    }
-    for name, holds in bounds.items():
-        if not holds:
-            raise RefusedError(400, f"{name}: is more than this service does", param=name)
+    stops = [given.stop] if isinstance(given.stop, str) else given.stop
     seed = secrets.randbits(40) if given.seed is None else given.seed & ((1 << 62) - 1)
     temperature = given.temperature if given.temperature >= 1e-6 else 0.0  # less is greedy
     drawn = {"temperature": temperature, "top_p": given.top_p, "top_k": given.top_k, "seed": seed}

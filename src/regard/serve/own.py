@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from regard.serve.house import Direction, House
 from regard.serve.languages import name_of
-from regard.serve.wire import MOST, TEXT, Name, RefusedError, Text, Texts, asked, bounded, while_there
+from regard.serve.wire import MOST, Name, RefusedError, Text, Texts, asked, while_there
+
+
+def _is_line(text: str) -> bool:
+    return bool(text.strip()) and "\n" not in text.strip()
+
+
+def _one_line(text: str) -> str:
+    if not _is_line(text):
+        raise ValueError("has to be one line, and not blank")
+    return text
 
 
 class Ask(BaseModel):
@@ -29,17 +39,14 @@ class Translate(Ask):
 
 
 class Attention(Ask):
-    text: Annotated[str, WithJsonSchema(TEXT | {"pattern": r"^[^\n]*[^\s][^\n]*$"})]
+    text: Annotated[Text, AfterValidator(_one_line), Field(json_schema_extra={"pattern": r"^[^\n]*[^\s][^\n]*$"})]
     output: Text | None = None
     """What is looked at instead of the model's own output."""
 
 
 async def translate(house: House, request: Request) -> JSONResponse:
-    given = await asked(request, Translate, house.limits)
+    given = await asked(request, Translate)
     texts = [given.text] if isinstance(given.text, str) else given.text
-    bounded(texts, house.limits, "text")
-    if given.best > house.limits.best:
-        raise RefusedError(400, f"best: at most {house.limits.best} outputs are given", param="best")
     direction = chosen(house, given)
     found = await while_there(request, house.translate(direction, texts, best=given.best, beam=given.beam))
     answers = [{"text": text, "outputs": outputs} for text, outputs in zip(texts, found, strict=True)]
@@ -55,15 +62,8 @@ async def translate(house: House, request: Request) -> JSONResponse:
 
 
 async def attention(house: House, request: Request) -> JSONResponse:
-    given = await asked(request, Attention, house.limits)
-    bounded([given.text, given.output or ""], house.limits, "text")
-    if not _is_line(given.text):
-        raise RefusedError(400, "text: has to be one line, and not blank", param="text")
+    given = await asked(request, Attention)
     return JSONResponse(await while_there(request, house.look(_any_model(house, given), given.text, given.output)))
-
-
-def _is_line(text: str) -> bool:
-    return bool(text.strip()) and "\n" not in text.strip()
 
 
 async def ready(house: House, request: Request) -> JSONResponse:

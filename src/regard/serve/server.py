@@ -17,6 +17,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from regard.engine.engine import cores
 from regard.errors import UserError
+from regard.progress import say, warn
 from regard.serve.app import app
 from regard.serve.config import Limits
 from regard.serve.desk import Desk
@@ -98,7 +99,7 @@ def serve_models(
         places.append(Place(name, path, pair, desk, Desk(str(path), limits, engine="torch")))
     listening = _socket(host, port)
     if not keys and host not in ("127.0.0.1", "::1", "localhost"):
-        print(f"regard: whoever reaches {host} may ask, as there are no keys; --key-file asks for one", file=sys.stderr)
+        warn(f"whoever reaches {host} may ask, as there are no keys; --key-file asks for one")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn takes it while it serves, ends, and passes it on
     try:
         asyncio.run(run(House(places, limits, keys, own_names(host)), listening))
@@ -138,12 +139,12 @@ async def run(house: House, listening: socket.socket) -> None:
 
 async def _run(house: House, listening: socket.socket) -> None:
     host, port = listening.getsockname()[:2]
-    print("loading", file=sys.stderr, flush=True)
+    say("loading")
     await house.open()
     for number, place in enumerate(house.places):
         own = [f"{each.source} to {each.target}" for each in house.directions if each.model == number]
-        print(f"{place.name}: {', '.join(own) or 'texts'} ({place.desk.model['engine']})", file=sys.stderr)
-    print(f"http://{f'[{host}]' if ':' in host else host}:{port}", file=sys.stderr, flush=True)
+        say(f"{place.name}: {', '.join(own) or 'texts'} ({place.desk.model['engine']})")
+    say(f"http://{f'[{host}]' if ':' in host else host}:{port}")
     how: dict[str, Any] = {"ws": "none", "proxy_headers": False, "h11_max_incomplete_event_size": HEADER}
     how |= {"timeout_keep_alive": 30, "timeout_graceful_shutdown": int(house.limits.drain)}
     how |= {"access_log": False, "log_level": "error", "server_header": False}  # what is no HTTP is no news

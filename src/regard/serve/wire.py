@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qsl
 
-from pydantic import BaseModel, Field, ValidationError, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 from starlette.requests import Request
 
 from regard.errors import UserError
@@ -17,17 +17,26 @@ from regard.serve.desk import BusyError, FailedError, LostError
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
-MOST = Limits()  # which the descriptions of requests tell
+MOST = Limits()
 FORM = "application/x-www-form-urlencoded"
 FIELDS = MOST.texts + 16  # of a form
 LARGE = 1 << 14  # bytes of a body that is read beside the event loop
 GONE = "the client is gone"
 BUSY = "there is too much to do; try again soon"
+
+
+def _in_all(texts: str | list[str]) -> str | list[str]:
+    every = [texts] if isinstance(texts, str) else texts
+    if sum(1 + text.count("\n") for text in every) > MOST.lines:
+        raise ValueError(f"at most {MOST.lines:,} lines are taken at once")
+    if sum(map(len, every)) > MOST.all_characters:
+        raise ValueError(f"at most {MOST.all_characters:,} characters are taken at once")
+    return texts
+
+
 Name = Annotated[str, Field(max_length=100)]
-TEXT = {"type": "string", "maxLength": MOST.characters}
-TEXTS = {"type": "array", "items": TEXT, "minItems": 1, "maxItems": MOST.texts}
-Text = Annotated[str, WithJsonSchema(TEXT)]  # `bounded` sees to it, in plain words
-Texts = Annotated[str | list[str], WithJsonSchema({"anyOf": [TEXT, TEXTS]})]
+Text = Annotated[str, Field(max_length=MOST.characters)]
+Texts = Annotated[Text | Annotated[list[Text], Field(min_length=1, max_length=MOST.texts)], AfterValidator(_in_all)]
 
 
 class RefusedError(Exception):
@@ -38,7 +47,7 @@ class RefusedError(Exception):
         self.status, self.message, self.param = status, message, param
 
 
-async def asked(request: Request, kind: type[M], limits: Limits, *, form: bool = False) -> M:
+async def asked(request: Request, kind: type[M], *, form: bool = False) -> M:
     """The body, as JSON (called so: browsers send other types for any page) or where it may be one as a form, checked;
     what stands behind the question mark counts too."""
     data = await request.body()
@@ -49,21 +58,23 @@ async def asked(request: Request, kind: type[M], limits: Limits, *, form: bool =
         forms = f", or as {FORM}" if form else ""
         raise RefusedError(415, f"the body is {content or 'of no type'}; send JSON as application/json{forms}")
     parts = sum(map(data.count, (b",", b"[", b"{")))
-    if parts > limits.all_characters + limits.lines:  # more than there can be in texts
+    if parts > MOST.all_characters + MOST.lines:  # more than there can be in texts
         raise RefusedError(400, "the body has too many parts")
     try:
         given = await asyncio.to_thread(read, given, data) if len(data) > LARGE else read(given, data)
     except (ValueError, RecursionError) as error:
         raise RefusedError(400, f"the body cannot be read ({type(error).__name__})") from error
     for name in given.keys() & kind.model_fields:  # pydantic would tell of every mistake in a long list
-        if isinstance(given[name], list | dict) and len(given[name]) > limits.texts:
-            raise RefusedError(400, f"{name}: has at most {limits.texts} parts", param=name)
+        if isinstance(given[name], list | dict) and len(given[name]) > MOST.texts:
+            raise RefusedError(400, f"{name}: has at most {MOST.texts} parts", param=name)
     try:
         return kind.model_validate(given)
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        name = ".".join(map(str, first["loc"][:1])) or "body"
-        raise RefusedError(400, f"{name}: {first['msg']}", param=name) from error
+        errors = error.errors(include_input=False, include_url=False, include_context=False)
+        name = str(errors[0]["loc"][0]) if errors[0]["loc"] else "body"
+        own = [each for each in errors if each["loc"][:1] == errors[0]["loc"][:1]]  # of a text, then of a list of them
+        message = own[-1 if isinstance(given.get(name), list) else 0]["msg"].removeprefix("Value error, ")
+        raise RefusedError(400, f"{name}: {message}", param=name) from error
 
 
 def _form(given: dict[str, Any], data: bytes) -> dict[str, Any]:
@@ -88,18 +99,6 @@ def _listed(value: Any) -> list[Any]:
 
 def _no_number(name: str) -> Any:
     raise ValueError(name)
-
-
-def bounded(texts: Sequence[str], limits: Limits, param: str) -> None:
-    if not texts:
-        raise RefusedError(400, f"{param}: holds no text", param=param)
-    if len(texts) > limits.texts:
-        raise RefusedError(400, f"at most {limits.texts} texts are taken at once", param=param)
-    if sum(1 + text.count("\n") for text in texts) > limits.lines:
-        raise RefusedError(400, f"at most {limits.lines:,} lines are taken at once", param=param)
-    if any(len(text) > limits.characters for text in texts) or sum(map(len, texts)) > limits.all_characters:
-        most = f"a text has at most {limits.characters:,} characters, and all have {limits.all_characters:,}"
-        raise RefusedError(400, most, param=param)
 
 
 async def while_there(request: Request, work: Coroutine[Any, Any, T]) -> T:

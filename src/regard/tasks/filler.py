@@ -11,12 +11,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.attention.site import Site, Trace
+from regard.data.tokenizer import MASK
 from regard.engine.explain import Explanation, check_size
 from regard.errors import UserError
 from regard.shapes import Padded
 from regard.tasks.ready import Ready, as_given, ids_of, listed
-
-BLANK = "[MASK]"
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class Filler(Ready):
     def read(self, text: str) -> list[int]:
         """As the model reads a text; of one that is too long, the beginning."""
         mask, ids = [self.model.mask], list[int]()
-        for number, part in enumerate([text] if mask == [None] else text.split(BLANK)):
+        for number, part in enumerate([text] if mask == [None] else text.split(MASK)):
             spaced = number == 0 or part[:1].isspace()
             found = self.tokenizer.encode([part.strip()], spaced=spaced)[0] if part.strip() else []
             ids += [*(mask if number else []), *found]
@@ -102,6 +101,6 @@ class Filler(Ready):
 
 
 def _joined(text: str, words: Sequence[str]) -> str:
-    first, *rest = text.split(BLANK)
+    first, *rest = text.split(MASK)
     filled = [word + part for word, part in zip(words, rest, strict=False)]
-    return first + "".join(filled) + "".join(BLANK + part for part in rest[len(filled) :])
+    return first + "".join(filled) + "".join(MASK + part for part in rest[len(filled) :])

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import warnings
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple
 
+from regard.data.tokenizer import MASK
 from regard.decode.config import Greedy, Hypothesis
 from regard.errors import UserError
-from regard.tasks.ready import TOGETHER, Rows
+from regard.tasks.ready import Rows
 from regard.tasks.teller import Examples, Teller
 
 if TYPE_CHECKING:
@@ -18,9 +20,8 @@ if TYPE_CHECKING:
 
 PLAIN = "{input}\n{answer}"
 BETWEEN = "\n\n"  # two examples
-NOTHING = ("", "N/A", "[MASK]")  # inputs without content [Zhao+ 2021, section 5]
-ONWARD = 1024  # tokens of examples that are read at once
-BUNCH = 1 << 22  # characters that are tokenised at once
+NOTHING = ("", "N/A", MASK)  # inputs without content [Zhao+ 2021, section 5]
+BUNCH = 64  # inputs whose labels are scored together
 
 
 class Choice(NamedTuple):
@@ -31,15 +32,8 @@ class Choice(NamedTuple):
     log_prob: float
 
 
-class Fitted(NamedTuple):
-    """How many examples fit before an input, and the tokens of its prompt, then of the prompt with each label."""
-
-    shots: int
-    rows: Rows
-
-
 class Prompter:
-    """A language model behind examples [Radford+ 2019; Brown+ 2020]; it keeps what it read of them."""
+    """A language model behind examples [Radford+ 2019; Brown+ 2020]."""
 
     def __init__(
         self,
@@ -61,14 +55,16 @@ class Prompter:
         self.endings = ["", *(space + label for label in self.labels)]
         self.room = model.room and (model.room if labels is None else model.max_length)
         self._check()
-        self.most = self._fit(NOTHING, len(self.shots))
-        self._read: tuple[int, list[int], Any] | None = None
-        self._nothing: dict[int, Tensor] = {}
+        self.count = len(self.shots)
+        if self.room is not None:  # a file may have far more than fit
+            sizes = accumulate(len(ids) for ids in model.tokenizer.encode(self.shots[::-1], spaced=False))
+            self.shots = self.shots[len(self.shots) - bisect_right(list(sizes), self.room) :]
 
     def prompts(self, texts: Sequence[str], first: int = 1) -> list[str]:
         """Each input after the examples that fit; blank ones stay blank. The first is told as line `first`."""
-        fitted = self._fitted(texts, first)
-        return ["" if fit is None else self._prompt(text, fit.shots) for text, fit in zip(texts, fitted, strict=True)]
+        return [
+            self._prompt(text, self._fitted(text, n)[0]) if text.strip() else "" for n, text in enumerate(texts, first)
+        ]
 
     def answer(self, texts: Sequence[str]) -> list[str]:
         """What the model says after each input, up to the end of the line; nothing to a blank one. Words are the
@@ -95,35 +91,35 @@ class Prompter:
         """For each input the labels, likeliest first; none for a blank one. Calibrated, what the model says to inputs
         without content is divided out [Zhao+ 2021, section 5]."""
         found: list[list[Choice]] = [[] for _ in texts]
-        size = max(1, BUNCH // (len(self.endings) * len(self._prompt("", self.most) + "\n")))
-        for at in range(0, len(texts), size):
-            fitted = self._fitted(texts[at : at + size], first + at)
-            for count in sorted({fit.shots for fit in fitted if fit}):
-                members = [i for i, fit in enumerate(fitted) if fit and fit.shots == count]
-                said = self._log_probs(count, [fit.rows for fit in fitted if fit and fit.shots == count])
-                told = (said - self._bias(count) if calibrated else said).softmax(-1)
-                for i, *both in zip(members, told.tolist(), said.tolist(), strict=True):
-                    choices = map(Choice, self.labels, *both)
-                    found[at + i] = sorted(choices, key=lambda choice: -choice.probability)
+        bias: dict[int, Tensor] = {}  # by the number of examples
+        filled = [i for i, text in enumerate(texts) if text.strip()]
+        for at in range(0, len(filled), BUNCH):
+            members = filled[at : at + BUNCH]
+            counts, rows = zip(*(self._fitted(texts[i], first + i) for i in members), strict=True)
+            for i, count, said in zip(members, counts, self._log_probs(rows), strict=True):
+                if calibrated and count not in bias:
+                    nothing = [self._cut(self._rows(text, count)) for text in NOTHING]
+                    # of the sum: a constant for all labels cancels
+                    bias[count] = self._log_probs(nothing).log_softmax(-1).logsumexp(0)
+                told = (said - bias[count] if calibrated else said).softmax(-1)
+                choices = map(Choice, self.labels, told.tolist(), said.tolist())
+                found[i] = sorted(choices, key=lambda choice: -choice.probability)
             if tick is not None:
-                tick(min(at + size, len(texts)))
+                tick(members[-1] + 1)
         return found
 
     def _prompt(self, text: str, count: int) -> str:
         return "".join([*self.shots[len(self.shots) - count :], self.before, text, self.between])
 
-    def _rows(self, texts: Sequence[str], count: int) -> list[Rows]:
-        """The tokens of each prompt as they are, and with each label. Labels are read together with what precedes them,
-        for where one token ends and the next begins may depend on both."""
-        rows = iter(self._tokens([self._prompt(text, count) + ending for text in texts for ending in self.endings]))
-        return [[next(rows) for _ in self.endings] for _ in texts]
-
-    def _tokens(self, texts: Sequence[str]) -> list[list[int]]:
-        tokenizer, start = self.model.tokenizer, self.model.start
-        return [tokenizer.prompt(ids, start) for ids in tokenizer.encode(texts, spaced=False)]
+    def _rows(self, text: str, count: int) -> Rows:
+        """The tokens of a prompt as it is, and with each label. Labels are read together with what precedes them, for
+        where one token ends and the next begins may depend on both."""
+        tokenizer, prompt = self.model.tokenizer, self._prompt(text, count)
+        rows = tokenizer.encode([prompt + ending for ending in self.endings], spaced=False)
+        return [tokenizer.prompt(ids, self.model.start) for ids in rows]
 
     def _check(self) -> None:
-        ((prompt, *labelled),) = self._rows([""], 0)
+        prompt, *labelled = self._rows("", 0)
         for i, row in enumerate(labelled):
             if row == prompt or row in labelled[:i]:
                 other = self.labels[labelled.index(row)] if row in labelled[:i] else "nothing"
@@ -132,109 +128,39 @@ class Prompter:
         if self.room is not None and size > self.room:
             raise UserError(f"template and labels take {size} tokens, and this model reads {self.room}; shorten them")
 
-    def _fit(self, texts: Sequence[str], most: int) -> int:
-        """How many of the examples, the newest `most` at most, fit before each of these inputs."""
-        if self.room is None:
-            return most
-
-        def size(count: int) -> int:
-            return max(map(_longest, self._rows(texts, count)))
-
-        some = 1  # a file may have far more than fit
-        while some < most and size(some) <= self.room:
-            some *= 2
-        return max(0, bisect_right(range(min(some, most) + 1), self.room, key=size) - 1)
-
-    def _fitted(self, texts: Sequence[str], first: int) -> list[Fitted | None]:
-        """Blank inputs have none. An input that does not fit even alone loses its beginning."""
-        whole = iter(self._rows([text for text in texts if text.strip()], self.most))
-        fitted = [Fitted(self.most, next(whole)) if text.strip() else None for text in texts]
-        for i, fit in enumerate(fitted):
-            if fit and self.room is not None and _longest(fit.rows) > self.room:
-                count = self._fit([texts[i]], self.most)
-                (rows,) = self._rows([texts[i]], count)
-                if _longest(rows) > self.room:
-                    self.warn(f"line {first + i} is longer than {self.room} tokens; the beginning of it is not read")
-                fitted[i] = Fitted(count, self._cut(rows))
-        least, i = min(((fit.shots, i) for i, fit in enumerate(fitted) if fit), default=(len(self.shots), 0))
-        if least < len(self.shots) and not self._warned:
+    def _fitted(self, text: str, line: int) -> tuple[int, Rows]:
+        """How many examples fit before an input, and its rows. One that does not fit even alone loses its beginning."""
+        count, room = len(self.shots), self.room
+        rows = self._rows(text, count)
+        while count and room is not None and _longest(rows) > room:
+            count -= 1
+            rows = self._rows(text, count)
+        if room is not None and _longest(rows) > room:
+            self.warn(f"line {line} is longer than {room} tokens; the beginning of it is not read")
+        if count < self.count and not self._warned:
             self._warned = True
-            those = f"{least} of the {len(self.shots)} examples fit before line {first + i}"
-            self.warn(f"{those}; wherever {self.room} tokens do not hold them all, the oldest are left out")
-        return fitted
+            those = f"{count} of the {self.count} examples fit before line {line}"
+            self.warn(f"{those}; wherever {room} tokens do not hold them all, the oldest are left out")
+        return count, self._cut(rows)
 
     def _cut(self, rows: Rows) -> Rows:
         over = 0 if self.room is None else max(0, _longest(rows) - self.room)
         return [row[over:] for row in rows]
 
-    def _bias(self, count: int) -> Tensor:
-        """Log of the labels' mean probabilities (L,) after inputs without content."""
-        if count not in self._nothing:
-            said = self._log_probs(count, [self._cut(rows) for rows in self._rows(NOTHING, count)]).log_softmax(-1)
-            self._nothing[count] = said.logsumexp(0)  # of the sum: a constant for all labels cancels
-        return self._nothing[count]
-
-    def _log_probs(self, count: int, asked: Sequence[Rows]) -> Tensor:
-        """Of each label after each input (N, L); the examples, so many, are read once."""
+    def _log_probs(self, asked: Sequence[Rows]) -> Tensor:
+        """Of each label after each input (N, L)."""
         import torch
 
-        net, (shared, examples) = self.model.model, self._examples(count)
-        found = torch.zeros(len(asked), len(self.labels), dtype=torch.float64)
-        prompts, labels = zip(*(_parts(rows, self.model.start) for rows in asked), strict=True)
-        known = [len(shared) < len(prompt) and prompt[: len(shared)] == shared for prompt in prompts]
-        for members in self._alike(prompts, known):
-            done, state = (len(shared), examples) if known[members[0]] else (0, net.nothing_yet(1))
-            tokens = torch.tensor([prompts[i][done:] for i in members])
-            with torch.no_grad():
-                x, state = net.advance(tokens, state.select(torch.zeros(len(members), dtype=torch.long)))
-                found[members] = self._ends(x[:, -1], state, [labels[i] for i in members], len(prompts[members[0]]))
-        return found
-
-    def _examples(self, count: int) -> tuple[list[int], Any]:
-        """The tokens that prompts with so many examples begin with, and the state after them."""
-        import torch
-
-        if self._read is None or self._read[0] != count:
-            shots = "".join(self.shots[len(self.shots) - count :])
-            shared = _shared([*self._tokens([shots]), *(rows[0] for rows in self._rows(NOTHING, count))])
-            net, state = self.model.model, self.model.model.nothing_yet(1)
-            for at in range(0, len(shared), ONWARD):
-                with torch.no_grad():
-                    _, state = net.advance(torch.tensor([shared[at : at + ONWARD]]), state)
-            self._read = count, shared, state
-        return self._read[1:]
-
-    def _alike(self, prompts: Rows, known: Sequence[bool]) -> Iterator[list[int]]:
-        """Prompts of one length, which need no padding, by their numbers."""
-        groups: dict[tuple[bool, int], list[int]] = {}
-        for i, prompt in enumerate(prompts):
-            groups.setdefault((known[i], len(prompt)), []).append(i)
-        for (_, length), members in groups.items():
-            size = self.model.batch_size or max(1, TOGETHER // length)
-            yield from (members[at : at + size] for at in range(0, len(members), size))
-
-    def _ends(self, x: Tensor, state: Any, labels: Sequence[Rows], length: int) -> Tensor:
-        """Log-probabilities of labels (N, L) after vectors (N, C) of N prompts of that length."""
-        import torch
-
-        from regard.nn.loss import lost
-        from regard.shapes import Padded
-
-        net, width = self.model.model, len(self.labels)
-        flat = [label for some in labels for label in some]
-        firsts, each = torch.tensor([label[0] for label in flat]), torch.arange(len(labels)).repeat_interleave(width)
-        found = net.head(x).log_softmax(-1)[each, firsts].double()
-        longer = [i for i, label in enumerate(flat) if len(label) > 1]
-        size = max(1, TOGETHER // (length + max(map(len, flat))))
-        for at in range(0, len(longer), size):
-            some = longer[at : at + size]
-            wanted = Padded.of([flat[i] for i in some])
-            real = torch.arange(1, wanted.tokens.shape[1])[None] < wanted.lengths[:, None]
-            more, _ = net.advance(wanted.tokens[:, :-1], state.select(each[some]))
-            nats = torch.zeros(real.shape, dtype=torch.float64)
-            nats[real] = lost(net.head, more[real], wanted.tokens[:, 1:][real]).double()
-            found[some] -= nats.sum(1)
-        return found.view(len(labels), width)
+        flat, firsts = list[Sequence[int]](), list[int]()
+        for rows in asked:
+            same = [len(set(column)) == 1 for column in zip(*rows, strict=False)]
+            shared = min([*same, False].index(False), min(map(len, rows[1:])) - 1)  # a label has a token at least
+            flat += rows[1:] if shared else [[self.model.start, *row] for row in rows[1:]]
+            firsts += [max(1, shared)] * len(self.labels)
+        found = torch.zeros(len(flat), dtype=torch.float64)
+        for i, own in self.model.log_probs(flat):
+            found[i] = own[firsts[i] - 1 :].sum()
+        return found.view(len(asked), -1)
 
 
 def _parted(template: str) -> tuple[str, str, str]:
@@ -256,16 +182,3 @@ def _check_labels(labels: Sequence[str]) -> None:
 
 def _longest(rows: Rows) -> int:
     return max(map(len, rows))
-
-
-def _shared(rows: Rows) -> list[int]:
-    """What all rows begin with."""
-    columns = enumerate(zip(*rows, strict=False))
-    return list(rows[0][: next((i for i, column in columns if len(set(column)) > 1), min(map(len, rows)))])
-
-
-def _parts(rows: Rows, start: int) -> tuple[list[int], Rows]:
-    """What all rows begin with, and what each but the first, the prompt alone, goes on with."""
-    if not (shared := _shared(rows)[: min(map(len, rows[1:])) - 1]):  # a label has a token at least
-        shared, rows = [start], [[start, *row] for row in rows]
-    return shared, [row[len(shared) :] for row in rows[1:]]

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 from regard.data.tokenizer import Tokenizer, Tokenizers
 from regard.decode.config import Search
 from regard.engine.engine import Engine, EngineName, choose
-from regard.engine.shortlist import Shortlist
 from regard.errors import UserError
-from regard.models.config import Seq2seqConfig
-from regard.shapes import Padded
+from regard.shapes import Padded, by_length
 from regard.tasks.folder import Loaded
 
 if TYPE_CHECKING:
@@ -33,18 +31,11 @@ class Ready:
         batch_size: int | None = None,
         engine: EngineName = "auto",
         threads: int | None = None,
-        shortlist: bool = False,
     ) -> None:
         self.loaded, self.max_length, self.name = loaded, loaded.max_length, loaded.name
         self.search, self.batch_size, self._tokenizers = search or loaded.search, batch_size, loaded.tokenizers
-        self.shortlist = shortlist
         self.start, self.end = loaded.config.start, loaded.config.end
         self._engine: dict[str, Any] = {"name": engine, "threads": threads, "batch_size": batch_size}
-        if shortlist:
-            if not isinstance(loaded.config, Seq2seqConfig):
-                raise UserError("--shortlist is for translators, whose sources tell what words may come; drop it")
-            sizes = loaded.config.source_vocabulary, loaded.config.target_vocabulary
-            self._engine["shortlist"] = Shortlist.load(loaded.folder, *sizes)
 
     @cached_property
     def model(self) -> Any:
@@ -73,12 +64,8 @@ class Ready:
 
     def batches(self, rows: Rows) -> Iterator[tuple[list[int], Padded]]:
         """Rows of like length together, with their numbers; the longest first."""
-        order, done = sorted(range(len(rows)), key=lambda i: -len(rows[i])), 0
-        while done < len(order):
-            size = self.batch_size or max(1, TOGETHER // max(1, len(rows[order[done]])))
-            members = order[done : done + size]
+        for members in by_length(rows, lambda longest: self.batch_size or max(1, TOGETHER // max(1, longest))):
             yield members, Padded.of([rows[i] for i in members])
-            done += len(members)
 
 
 def listed(texts: Sequence[Any]) -> Sequence[Any]:

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
+from regard.nn.embed import OutputHead
 from regard.rng import Key
 
 
@@ -25,13 +26,14 @@ class SomeWords:
         self.share, self.count = seen / seen.sum(), count
         self.reached = self.share.cumsum()
 
-    def lost(self, head: nn.Module, x: Tensor, wanted: Tensor, key: Key) -> Tensor:
+    def lost(self, head: OutputHead, x: Tensor, wanted: Tensor, key: Key) -> Tensor:
         """Nats lost on wanted words (N,), told from x (N, C)."""
         right = wanted.numpy()
         drawn = self.reached.searchsorted(key.generator().random(self.count)).clip(max=len(self.share) - 1)
         words = np.unique(np.concatenate((right, drawn)))
         draws = self.count + len(right) - 1  # besides the right one
         there = -np.expm1(draws * np.log1p(-self.share[words]))
-        logits, place = head(x, torch.from_numpy(words)), torch.from_numpy(words.searchsorted(right))[:, None]
+        bias = None if head.bias is None else head.bias[words]
+        logits, place = F.linear(x, head.table[words], bias), torch.from_numpy(words.searchsorted(right))[:, None]
         rest = logits - torch.from_numpy(np.log(there)).to(x.dtype)
         return F.cross_entropy(rest.scatter(1, place, logits.gather(1, place)), place[:, 0], reduction="sum")

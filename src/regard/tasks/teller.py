@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from regard.decode.config import Hypothesis, Search
 from regard.errors import UserError
 from regard.models.config import GptConfig
-from regard.tasks.ready import Ready, as_given, ids_of, listed
+from regard.tasks.ready import Ready, Rows, as_given, ids_of, listed
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -97,23 +97,30 @@ class Teller(Ready):
 
     def score(self, texts: Sequence[str]) -> list[tuple[float, int]]:
         """The log-probability of each text, and of how many tokens; each is told from all before it that fit."""
-        import torch
-
         from regard.tasks.language import nats
 
         rows = [[self.start, *ids] for ids in self._ids(texts)]
         found = [(0.0, 0)] * len(rows)
         filled = [i for i, row in enumerate(rows) if 1 < len(row) <= self.max_length]
-        for members, batch in self.batches([rows[i] for i in filled]):
-            with torch.no_grad():
-                lost = self.model(batch.tokens[:, :-1]).log_softmax(-1).gather(2, batch.tokens[:, 1:, None])[..., 0]
-            real = torch.arange(lost.shape[1])[None] < batch.lengths[:, None] - 1
-            for i, total in zip(members, (lost.double() * real).sum(1).tolist(), strict=True):
-                found[filled[i]] = (total, len(rows[filled[i]]) - 1)
+        for i, own in self.log_probs([rows[i] for i in filled]):
+            found[filled[i]] = (float(own.sum()), len(own))
         for i, row in enumerate(rows):
             if len(row) > self.max_length:
                 found[i] = (-nats(self.model, np.array(row), self.max_length - 1, rows=4), len(row) - 1)
         return found
+
+    def log_probs(self, rows: Rows) -> Iterator[tuple[int, Tensor]]:
+        """The number of each row, the longest first, and the log-probabilities of its tokens after the first."""
+        import torch
+
+        from regard.nn.loss import lost
+
+        for members, batch in self.batches(rows):
+            with torch.no_grad():
+                x, _ = self.model.advance(batch.tokens[:, :-1], self.model.nothing_yet(len(batch)))
+            real = torch.arange(x.shape[1])[None] < batch.lengths[:, None] - 1
+            own = -lost(self.model.head, x[real], batch.tokens[:, 1:][real]).double()
+            yield from zip(members, own.split((batch.lengths - 1).tolist()), strict=True)
 
     def explain(self, text: str, target: str | None = None, *, shown: int | None = None) -> Explanation:
         """What it looked at while it read the text and went on, by itself or with the target."""

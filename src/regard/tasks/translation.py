@@ -95,8 +95,8 @@ class Translation:
 
     def load(self, name: Names) -> Pairs:
         pairs = [self.store.pair(int(i)) for i in name]
-        source = _padded([source for source, _ in pairs])
-        return Pairs(source, _padded([np.concatenate(([START], target, [END])) for _, target in pairs]))
+        source = Padded.of([source for source, _ in pairs])
+        return Pairs(source, Padded.of([np.concatenate(([START], target, [END])) for _, target in pairs]))
 
     def loss(self, model: nn.Module, batch: Pairs, carry: Any, key: Key | None) -> Loss:
         """Cross-entropy of each target token, smoothed [Szegedy+ 2016] while training; padding costs no logits."""
@@ -151,17 +151,10 @@ def log_probs(
     found = np.zeros(len(sources))
     sizes = [np.array([len(x) for x in side]) for side in (sources, targets)]
     for names in plan(sizes[0], sizes[1] + 1, batch_tokens, None):
-        target = _padded([np.array([model.start, *targets[i], model.end]) for i in names])
-        state = model.encode(_padded([np.array(sources[i]) for i in names]))  # type: ignore[operator]
+        target = Padded.of([np.array([model.start, *targets[i], model.end]) for i in names])
+        state = model.encode(Padded.of([np.array(sources[i]) for i in names]))  # type: ignore[operator]
         x, _ = model.advance(target.tokens[:, :-1], state)  # type: ignore[operator]
         real = torch.arange(x.shape[1])[None] < target.lengths[:, None] - 1
         nats = lost(model.head, x[real], target.tokens[:, 1:][real]).double()  # type: ignore[arg-type]
         found[names] = -torch.zeros(real.shape, dtype=nats.dtype).masked_scatter(real, nats).sum(1).numpy()
     return found
-
-
-def _padded(rows: Sequence[NDArray[Any]]) -> Padded:
-    lengths = np.array([len(row) for row in rows])
-    tokens = np.full((len(rows), lengths.max()), PADDING, dtype=np.int64)
-    tokens[np.arange(lengths.max())[None] < lengths[:, None]] = np.concatenate(rows)
-    return Padded(torch.from_numpy(tokens), torch.from_numpy(lengths))

@@ -89,14 +89,12 @@ struct alignas(64) Best {
     int64_t size = 0, found = 0;
     float* values = nullptr;
     int64_t* words = nullptr;
-    const int32_t* names = nullptr;   // of columns, where they are not the words themselves
     const uint8_t* never = nullptr;   // which words may not be said
     float* logits = nullptr;
 
     INLINE float limit() const { return found < size ? MINUS_INFINITY : values[size - 1]; }
 
-    void offer(float value, int64_t column) {
-        int64_t word = names ? names[column] : column;
+    void offer(float value, int64_t word) {
         if (!(value > limit()) || (never && never[word])) return;
         int64_t i = found < size ? found++ : size - 1;
         for (; i > 0 && value > values[i - 1]; i--) values[i] = values[i - 1], words[i] = words[i - 1];

@@ -100,7 +100,6 @@ void check(const Model& model, const Job& job) {
     check_tokens(job.prompt, job.prompt_ends, job.sentences, 1, is.target_words);
     if (is.encoder_layers) check_tokens(job.source, job.source_ends, job.sentences, 1, is.source_words);
     if (job.forced_ends) check_tokens(job.forced, job.forced_ends, job.sentences, 0, is.target_words);
-    if (job.shortlist_ends) check_tokens(job.shortlist, job.shortlist_ends, job.sentences, 1, is.target_words);
     need(job.longest >= 1 && job.longest <= MOST && job.longest < job.norm_room, "there is no norm for the longest output");
     need(job.output_room / job.num_best >= job.sentences, "there is too little room for the outputs");
     int64_t tokens = 0;

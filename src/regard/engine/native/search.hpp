@@ -21,7 +21,7 @@
         }
     }
 
-    // The likeliest words of each row, or of its sentence's shortlist.
+    // The likeliest words of each row.
     void tell(const std::vector<Row>& rows) {
         const int64_t count = rows.size(), size = walks() ? 1 : 2 * job.beam, words = model.output.columns;
         best.assign(count, Best());
@@ -31,25 +31,12 @@
             const Sentence& s = *rows[r].sentence;
             Best& b = best[r];
             b.size = size, b.values = &best_values[r * size], b.words = &best_words[r * size], b.never = job.never;
-            b.names = s.names.empty() ? nullptr : s.names.data();
             if (draws() || forced(s)) kept++;
         }
         room(logits, kept * words);
         for (int64_t r = 0; r < count; r++)
             if (draws() || forced(*rows[r].sentence)) best[r].logits = &logits[--kept * words];
-        const Input in = input(x.data(), count, model.width);
-        if (!job.shortlist_ends) {
-            k.scan(model.output, in, count, best.data());
-            return;
-        }
-        for (int64_t r = 0, own; r < count; r += own) {
-            const Sentence& s = *rows[r].sentence;
-            own = s.open.size();
-            Input part = in;
-            if (in.bytes) part.bytes += r * model.width, part.scales += r;
-            else part.numbers += r * model.width;
-            k.scan(s.output, part, own, &best[r]);
-        }
+        k.scan(model.output, input(x.data(), count, model.width), count, best.data());
     }
 
     bool heard(const Sentence& s, const Open& o) const {
@@ -62,20 +49,15 @@
     }
 
     // The log-probability of a word that need not be likely.
-    double log_prob_of(const Sentence& s, const Best& b, int32_t word) const {
-        int64_t column = word;
-        if (b.names) column = std::find(s.names.begin(), s.names.end(), word) - s.names.begin();
-        if (b.names && column == int64_t(s.names.size())) return MINUS_INFINITY;
-        return float(b.logits[column] - b.log_sum());
-    }
+    double log_prob_of(const Best& b, int32_t word) const { return float(b.logits[word] - b.log_sum()); }
 
     void walk(Sentence& s, const Best& b) {
         Open& o = s.open[0];
         double log_prob;
         if (const int32_t* word = forced(s)) {
-            o.token = *word, log_prob = log_prob_of(s, b, *word);
+            o.token = *word, log_prob = log_prob_of(b, *word);
         } else if (draws()) {
-            o.token = draw(s, b), log_prob = log_prob_of(s, b, o.token);
+            o.token = draw(s, b), log_prob = log_prob_of(b, o.token);
         } else {
             o.token = b.found ? int32_t(b.words[0]) : int32_t(is.end);
             log_prob = b.found ? float(b.values[0] - b.log_sum()) : MINUS_INFINITY;
@@ -106,13 +88,12 @@
 
     // The word at which the cumulated probability, likeliest first, passes a number.
     int32_t draw(const Sentence& s, const Best& b) {
-        const int64_t words = b.names ? s.output.columns : model.output.columns;
+        const int64_t words = model.output.columns;
         const double log_sum = b.log_sum();
         std::vector<std::pair<double, int32_t>> likely;
         for (int64_t i = 0; i < words; i++) {
-            const int32_t word = b.names ? b.names[i] : int32_t(i);
-            if (b.logits[i] > MINUS_INFINITY && !(job.never && job.never[word]))
-                likely.push_back({-(b.logits[i] - log_sum) / job.temperature, word});
+            if (b.logits[i] > MINUS_INFINITY && !(job.never && job.never[i]))
+                likely.push_back({-(b.logits[i] - log_sum) / job.temperature, int32_t(i)});
         }
         if (likely.empty()) return int32_t(is.end);
         const int64_t size = job.top_k ? std::min<int64_t>(job.top_k, likely.size()) : likely.size();
@@ -144,7 +125,7 @@
                 continue;
             }
             if (const int32_t* word = forced(s)) {
-                all.push_back({s.open[r].log_prob + log_prob_of(s, b[r], *word), int64_t(r), *word});
+                all.push_back({s.open[r].log_prob + log_prob_of(b[r], *word), int64_t(r), *word});
                 continue;
             }
             const double log_sum = b[r].log_sum();

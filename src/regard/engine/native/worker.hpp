@@ -3,8 +3,8 @@
 // What is asked for crosses the border as this; engine/native.py has the same fields.
 struct Job {
     int64_t sentences;
-    const int32_t *source, *prompt, *forced, *shortlist;  // tokens of all sentences, one after the other
-    const int64_t *source_ends, *prompt_ends, *forced_ends, *shortlist_ends;  // where each sentence's end
+    const int32_t *source, *prompt, *forced;  // tokens of all sentences, one after the other
+    const int64_t *source_ends, *prompt_ends, *forced_ends;  // where each sentence's end
     const int64_t* limits;  // tokens that each may say
     int64_t beam, num_best, ahead, threads, batch;
     const double* norms;  // what a log-probability is divided by, for each length up to the longest limit
@@ -44,10 +44,6 @@ struct Sentence {
     std::vector<Open> open, next;
     std::vector<Hypothesis> finished;
     const int32_t *forced = nullptr, *forced_end = nullptr;
-    Matrix output;  // of its shortlist
-    Floats scales, bias;
-    std::vector<int32_t, OnLines<int32_t>> panels;
-    std::vector<int32_t> excess, names;
 };
 
 // A token on its way through the decoder.
@@ -117,31 +113,7 @@ private:
             s->forced = job.forced + first(job.forced_ends, number);
             s->forced_end = job.forced + job.forced_ends[number];
         }
-        if (job.shortlist_ends) shorten(*s);
         return s;
-    }
-
-    // The output layer of a sentence's own words.
-    void shorten(Sentence& s) {
-        const Matrix& all = model.output;
-        const int64_t from = first(job.shortlist_ends, s.number), count = job.shortlist_ends[s.number] - from;
-        const int64_t columns = round_up(count), units = all.units();
-        const void* whole = all.bytes ? static_cast<const void*>(all.bytes) : all.numbers;
-        s.names.assign(job.shortlist + from, job.shortlist + from + count);
-        s.names.resize(columns, 0);
-        s.bias.assign(columns, MINUS_INFINITY), s.scales.assign(columns, 0), s.excess.assign(columns, 0);
-        s.panels.assign(columns * units, 0);
-        for (int64_t i = 0; i < count; i++) {
-            const int64_t word = s.names[i];
-            s.bias[i] = all.bias[word];
-            if (all.bytes) s.scales[i] = all.scales[word], s.excess[i] = all.excess[word];
-            for (int64_t u = 0; u < units; u++)
-                std::memcpy(&s.panels[(i / 16 * units + u) * 16 + i % 16],
-                            static_cast<const char*>(whole) + ((word / 16 * units + u) * 16 + word % 16) * 4, 4);
-        }
-        s.output = {columns, all.depth, nullptr, nullptr, s.scales.data(), s.bias.data(), s.excess.data()};
-        if (all.bytes) s.output.bytes = reinterpret_cast<const int8_t*>(s.panels.data());
-        else s.output.numbers = reinterpret_cast<const float*>(s.panels.data());
     }
 
     Input input(const float* from, int64_t rows, int64_t depth) {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from regard.data.daily.lexicon import Adjective, Noun, Verb
+from tools.daily.lexicon import Adjective, Noun, Verb
 
 BE = {"simple": ("am", "are", "is", "are"), "past": ("was", "were", "was", "were")}  # I, you, he, they
 _DOUBLED = re.compile(r"[^aeiou]*[aeiou][^aeiouwxy]|begin|forget|travel")  # run, running

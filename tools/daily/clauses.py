@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from regard.data.daily import english, german, lexicon
-from regard.data.daily.lexicon import NUMBERS, Noun, Verb, among, pair, resolve
-from regard.data.daily.phrases import Both, Clause, Nominal, Order, Part, Slot, Word, Words, comma, spell
-from regard.data.daily.scene import SPEAKERS, Known, Scene, add, usable
+from tools.daily.lexicon import NUMBERS, Noun, Verb, among, pair, resolve
+from tools.daily.phrases import Both, Clause, Nominal, Order, Part, Slot, Word, Words, comma, spell
+from tools.daily.scene import SPEAKERS, Known, Scene, add, usable
+
+from tools.daily import english, german, lexicon
 
 Draft = tuple[Words, Words, str]  # both sides and the mark at their end
 NOTHING: Both = ((), ())

@@ -3,10 +3,11 @@
 from functools import cache
 from itertools import product
 
-from regard.data.daily import german, lexicon
-from regard.data.daily.clauses import DEEDS
-from regard.data.daily.lexicon import MEN, NUMBERS, WOMEN, among, pair, table, words
-from regard.data.daily.phrases import DETERMINERS
+from tools.daily.clauses import DEEDS
+from tools.daily.lexicon import MEN, NUMBERS, WOMEN, among, pair, table, words
+from tools.daily.phrases import DETERMINERS
+
+from tools.daily import german, lexicon
 
 
 @cache

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Literal, NamedTuple
 
-from regard.data.daily import english, german
-from regard.data.daily.lexicon import NUMBERS, POSSESSIVES, Adjective, Noun, Verb, pair
+from tools.daily.lexicon import NUMBERS, POSSESSIVES, Adjective, Noun, Verb, pair
+
+from tools.daily import english, german
 
 Order = Literal["statement", "question", "subordinate", "infinitive", "imperative"]
 # German stem, the kind of its endings and those of an adjective after it

@@ -4,9 +4,9 @@ import shutil
 import subprocess
 
 import pytest
-from tests.data.daily.forms import german_forms
+from tests.tools.daily.forms import german_forms
 
-from regard.data.daily import lexicon
+from tools.daily import lexicon
 
 PREFIXES = sorted({verb.prefix for verb in lexicon.verbs() if verb.prefix}, key=len, reverse=True)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 Rows = list[tuple[str, str]]  # the heading and the text of each entry
 
@@ -13,7 +13,7 @@ Rows = list[tuple[str, str]]  # the heading and the text of each entry
 @cache
 def table(name: str) -> Rows:
     """A table of words.txt; headings end with a colon, entries with a semicolon or the line."""
-    text = files("regard.data.daily").joinpath("words.txt").read_text("utf-8")
+    text = Path(__file__).with_name("words.txt").read_text("utf-8")
     _, *parts = re.split(r"^\[(\w+)\]\n", re.sub(r"^#.*\n", "", text, flags=re.M), flags=re.M)
     rows, heading = [], ""
     for part in dict(zip(parts[::2], parts[1::2], strict=True))[name].strip().replace("\n", ";").split(";"):

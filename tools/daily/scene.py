@@ -8,10 +8,10 @@ from functools import cache
 from typing import TypeVar
 
 import numpy as np
+from tools.daily.lexicon import MEN, POSSESSIVES, WOMEN, Adjective, Noun, Verb, among, pair, resolve, table
+from tools.daily.phrases import Both, Clause, Nominal, Part, Slot, Words, noun_phrase, prepositional, spell, thing
 
-from regard.data.daily import english, lexicon
-from regard.data.daily.lexicon import MEN, POSSESSIVES, WOMEN, Adjective, Noun, Verb, among, pair, resolve, table
-from regard.data.daily.phrases import Both, Clause, Nominal, Part, Slot, Words, noun_phrase, prepositional, spell, thing
+from tools.daily import english, lexicon
 
 T = TypeVar("T")
 Known = bool | None  # the, or a, or either

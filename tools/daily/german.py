@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from regard.data.daily.lexicon import Adjective, Noun, Verb, table
+from tools.daily.lexicon import Adjective, Noun, Verb, table
 
 CASES = "NADG"
 _ARTICLE = {"m": "der den dem des", "f": "die die der der", "n": "das das dem des", "p": "die die den der"}

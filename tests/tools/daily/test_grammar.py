@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 import pytest
-from tests.data.daily.forms import german_forms
+from tests.tools.daily.forms import german_forms
+from tools.daily.phrases import DETERMINERS, Nominal
+from tools.daily.scene import PERSONS, Scene
 
-from regard.data.daily import english, german, grammar, lexicon
-from regard.data.daily.phrases import DETERMINERS, Nominal
-from regard.data.daily.scene import PERSONS, Scene
 from regard.errors import UserError
 from regard.rng import Key
+from tools.daily import english, german, grammar, lexicon
 
 
 @dataclass
