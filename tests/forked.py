@@ -1,7 +1,8 @@
 """The program in a process of its own without seconds of imports: forked from one that has imported everything.
 
 That process reads a request a line from its standard input (arguments, folder, environment, where the streams are) and
-answers with the exit code. It has computed nothing, so the forks begin as a new process does.
+answers with the number of the fork, and, when it is asked for that, with its exit code. It has computed nothing, so the
+forks begin as a new process does.
 """
 
 from __future__ import annotations
@@ -10,29 +11,73 @@ import atexit
 import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 COMMANDS = ("answer", "attend", "check", "compare", "demo", "evaluate", "init", "main", "run", "train")
+LIBRARIES = ("torch._dynamo", "torch.utils.flop_counter", "sacrebleu.metrics", "sklearn.metrics", "scipy.stats",
+             "matplotlib.figure", "matplotlib.font_manager", "matplotlib.backends.backend_svg", "regard.engine.native",
+             "regard.look.encoders")  # fmt: skip
+EXPORT = ("transformers", "ctranslate2", "onnx", "onnxruntime", "regard.cli.exchange")  # by the first that needs them
 STREAMS = ("stdin", "stdout", "stderr")
 
 
 def run(arguments: list[str], stdin: bytes, env: dict[str, str]) -> subprocess.CompletedProcess[bytes]:
     with tempfile.TemporaryDirectory() as folder:
-        paths = [Path(folder) / name for name in STREAMS]
-        paths[0].write_bytes(stdin)
-        request = {"arguments": arguments, "cwd": os.getcwd(), "env": env, "streams": [*map(str, paths)]}
-        parent = _parent()
-        assert parent.stdin is not None
-        assert parent.stdout is not None
-        parent.stdin.write(json.dumps(request).encode() + b"\n")
-        parent.stdin.flush()
-        code = int(parent.stdout.readline())
-        return subprocess.CompletedProcess(arguments, code, paths[1].read_bytes(), paths[2].read_bytes())
+        Path(folder, "stdin").write_bytes(stdin)
+        process = Process(arguments, Path(folder), env)
+        return subprocess.CompletedProcess(arguments, process.wait(), process.read("stdout"), process.read("stderr"))
+
+
+class Process:
+    """One that was started and is at work; what it says is in files of its folder."""
+
+    def __init__(self, arguments: list[str], folder: Path, env: dict[str, str]) -> None:
+        self.paths = {name: folder / name for name in STREAMS}
+        self.paths["stdin"].touch()
+        streams = [str(path) for path in self.paths.values()]
+        self.pid = _ask({"arguments": arguments, "cwd": os.getcwd(), "env": env, "streams": streams})
+
+    def read(self, stream: str) -> bytes:
+        return self.paths[stream].read_bytes() if self.paths[stream].exists() else b""
+
+    def wait(self) -> int:
+        """Its exit code, which can be had once."""
+        return _ask({"wait": self.pid})
+
+    def kill(self, signum: int = signal.SIGKILL) -> None:
+        os.kill(self.pid, signum)
+
+    def wait_for(self, word: bytes) -> None:
+        """Until it has said so to stderr."""
+        for _ in range(6000):
+            if word in self.read("stderr"):
+                return
+            assert is_alive(self.pid), self.read("stderr").decode()
+            time.sleep(0.01)
+        raise AssertionError(self.read("stderr").decode())
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+
+
+def _ask(request: dict[str, Any]) -> int:
+    parent = _parent()
+    assert parent.stdin is not None
+    assert parent.stdout is not None
+    parent.stdin.write(json.dumps(request).encode() + b"\n")
+    parent.stdin.flush()
+    return int(parent.stdout.readline())
 
 
 @cache
@@ -48,14 +93,20 @@ def serve() -> None:
     import torch
 
     torch.set_num_threads(1)
-    for name in COMMANDS:
-        importlib.import_module(f"regard.cli.{name}")
+    for name in (*(f"regard.cli.{name}" for name in COMMANDS), *LIBRARIES):
+        importlib.import_module(name)
     for line in sys.stdin:
         request = json.loads(line)
+        if "wait" in request:
+            print(os.waitstatus_to_exitcode(os.waitpid(request["wait"], 0)[1]), flush=True)
+            continue
+        if request["arguments"][:1] == ["export"]:
+            for name in EXPORT:
+                importlib.import_module(name)
         child = os.fork()
         if not child:
             _become(request)
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+        print(child, flush=True)
 
 
 def _become(request: dict[str, Any]) -> None:
@@ -65,7 +116,7 @@ def _become(request: dict[str, Any]) -> None:
         for number, path in enumerate(request["streams"]):
             os.dup2(os.open(path, os.O_CREAT | (os.O_WRONLY if number else os.O_RDONLY), 0o600), number)
         sys.stdin, sys.stdout = open(0, encoding="utf-8"), open(1, "w", encoding="utf-8")  # noqa: SIM115
-        sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
+        sys.stderr = open(2, "w", 1, encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
         os.chdir(request["cwd"])
         os.environ.clear()
         os.environ.update(request["env"])

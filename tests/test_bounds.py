@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import typing
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from regard import bounds
-from regard.bounds import BOUNDS, check_memory
+from regard.bounds import ANY, BOUNDS, check_memory
 from regard.errors import UserError
 from regard.models.build import build
 from regard.models.config import GptConfig
@@ -49,11 +50,12 @@ def test_there_are_numbers_to_check() -> None:
 @pytest.mark.parametrize(("config", "name", "kind"), NUMBERS)
 def test_every_number_of_every_setting_is_finite_and_bounded(config: str, name: str, kind: Any) -> None:
     blank = object.__new__(kind)
+    least, most = (f"{bound:,.12g}" for bound in BOUNDS.get(name, ANY))
     for field in fields(kind):  # as if all others were right
         object.__setattr__(blank, field.name, None)
     for value in (math.nan, math.inf, -math.inf, 10**31, 1e300, -(10**400)):
         object.__setattr__(blank, name, value)
-        with pytest.raises(UserError, match=rf"^{name} .* is outside .* to .*; use a number between$"):
+        with pytest.raises(UserError, match=rf"^{name} .* {re.escape(least)} .*{re.escape(most)}"):
             blank.__post_init__()
 
 
@@ -63,9 +65,9 @@ def test_bounds_belong_to_settings_that_there_are() -> None:
 
 
 def test_a_model_that_memory_cannot_hold_is_refused_before_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UserError, match=r"weights, twice in memory, need .* GB, and this machine has"):
+    with pytest.raises(UserError, match=r"weights.*\d GB.*\d GB.*width, hidden"):
         build(GptConfig(vocabulary=1 << 22, width=1 << 18, hidden=1 << 18, num_layers=256))
     monkeypatch.setattr(bounds, "memory", lambda: 800)
     check_memory([(10, 10)])
-    with pytest.raises(UserError, match="101 weights"):
+    with pytest.raises(UserError, match="101 .*GB"):
         check_memory([(10, 10), (1,)])

@@ -3,10 +3,7 @@
 import dataclasses
 import re
 import runpy
-import subprocess
-import sys
 import typing
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +62,7 @@ def test_every_picture_is_made_by_make_docs(pictures: dict[str, Any]) -> None:
     assert sorted(pictures) == DRAWN
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", DRAWN)
 def test_a_picture_is_remade_to_the_byte(name: str, pictures: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "again.svg").write_text(pictures[name](), "utf-8")
@@ -123,19 +121,3 @@ def test_a_starter_recipe_is_read_and_has_at_most_12_keys(task: str) -> None:
     assert sum(map(len, sections.values())) <= 12
     settings = [line for line in starter(task).splitlines() if line.startswith("  ")]
     assert sum("#" in line for line in settings) > len(settings) / 2
-
-
-@pytest.mark.slow
-def test_the_built_wheel_is_pure_and_whole(tmp_path: Path) -> None:
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", str(tmp_path)]
-    subprocess.run([*build, str(ROOT)], check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("*.whl")
-    assert wheel.name.endswith("-py3-none-any.whl")
-    names = set(zipfile.ZipFile(wheel).namelist())
-    source = ROOT / "src"
-    assert {str(p.relative_to(source)) for p in source.rglob("*.py")} <= names
-    assert "regard/py.typed" in names
-    assert not any(name.startswith(("tests/", "bench/")) for name in names)
-    code = f"import sys; sys.path.insert(0, {str(wheel)!r})\nimport regard; print(regard.__file__)"
-    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=tmp_path)
-    assert str(wheel) in said.stdout

@@ -1,5 +1,6 @@
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,7 @@ def test_an_interrupted_write_leaves_a_whole_file(
     path = tmp_path / "plan.json"
     write(path, b"old")
     fail_at(monkeypatch, name, call)
-    with pytest.raises(UserError, match=rf"{path}: cannot be written \(the plug was pulled\); free the disk"):
+    with pytest.raises(UserError, match=f"{path}.*the plug was pulled"):
         write(path, b"new")
     assert path.read_bytes() == left
     assert names(tmp_path) == {"plan.json"}
@@ -71,7 +72,7 @@ def test_a_folder_verifies_after_it_is_written(tmp_path: Path) -> None:
 def test_a_finished_folder_stays_as_it_is(tmp_path: Path) -> None:
     folder = tmp_path / "step-1"
     write_folder(folder, CONTENTS)
-    with pytest.raises(UserError, match=f"{folder}: cannot be written"):
+    with pytest.raises(UserError, match=f"{folder}.*Directory not empty"):
         write_folder(folder, {"a.bin": b"other"})
     assert broken(folder) is None
     assert (folder / "a.bin").read_bytes() == b"weights"
@@ -86,7 +87,7 @@ def test_an_interrupted_folder_is_whole_or_absent(
     write_folder(tmp_path / "step-1", CONTENTS)
     with monkeypatch.context() as patch:
         fail_at(patch, name, call)
-        with pytest.raises(UserError, match="step-2: cannot be written"):
+        with pytest.raises(UserError, match="step-2.*the plug was pulled"):
             write_folder(tmp_path / "step-2", CONTENTS)
     assert broken(tmp_path / "step-1") is None
     finished = (name, call) == ("fsync", 4)
@@ -121,9 +122,9 @@ def test_every_flipped_byte_and_every_cut_is_seen(tmp_path: Path) -> None:
         whole = (folder / name).read_bytes()
         for i in range(len(whole)):
             (folder / name).write_bytes(whole[:i] + bytes([whole[i] ^ 1]) + whole[i + 1 :])
-            assert broken(folder) == f"{name} has changed since it was written"
+            assert name in str(broken(folder))
             (folder / name).write_bytes(whole[:i])
-            assert broken(folder) == f"{name} has {i} bytes, not {len(whole)}"
+            assert re.search(rf"{name}.* {i} .* {len(whole)}\b", str(broken(folder)))
         (folder / name).write_bytes(whole)
     manifest = (folder / MANIFEST).read_bytes()
     for i in range(len(manifest)):
@@ -151,7 +152,7 @@ def test_a_manifest_cannot_reach_outside_its_folder(tmp_path: Path, name: str) -
     (folder / MANIFEST).write_text(json.dumps({name: wanted}))
     assert broken(folder) is not None
     if len(name) > 2:
-        assert broken(folder) == f"{MANIFEST} names {name!r}, which is no file beside it"
+        assert re.search(f"{MANIFEST}.*{name!r}", str(broken(folder)))
 
 
 @pytest.mark.parametrize(
@@ -166,7 +167,7 @@ def test_a_senseless_manifest_is_a_reason_not_a_crash(tmp_path: Path, text: str)
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     path = tmp_path / "none" / "log"
     for act in (lambda: write(path, b"x"), lambda: append(path, b"x")):
-        with pytest.raises(UserError, match=rf"{path}: cannot be written \(No such file or directory\)"):
+        with pytest.raises(UserError, match=f"{path}.*No such file or directory"):
             act()
 
 
@@ -174,7 +175,7 @@ def test_a_file_where_a_folder_should_be_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x")
     path = tmp_path / "file" / "log"
     for act in (lambda: write(path, b"x"), lambda: append(path, b"x"), lambda: write_folder(path, CONTENTS)):
-        with pytest.raises(UserError, match=f"{path}: cannot be written"):
+        with pytest.raises(UserError, match=f"{path}.*Not a directory"):
             act()
     assert names(tmp_path) == {"file"}
 
@@ -189,15 +190,15 @@ def test_a_read_only_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(Path, name, refuses)
     path = tmp_path / "log"
     for act in (lambda: write(path, b"x"), lambda: append(path, b"x"), lambda: write_folder(path, CONTENTS)):
-        with pytest.raises(UserError, match=rf"{path}: cannot be written \(Permission denied\)"):
+        with pytest.raises(UserError, match=f"{path}.*Permission denied"):
             act()
 
 
 def test_room_on_the_disk_is_checked(tmp_path: Path) -> None:
     check_space(tmp_path, 1)
-    with pytest.raises(UserError, match=f"{tmp_path}: 1000000000000.0 MB are needed, .* make room"):
+    with pytest.raises(UserError, match=rf"{tmp_path}.*1000000000000\.0 MB.*\d MB"):
         check_space(tmp_path, 10**18)
-    with pytest.raises(UserError, match="none: cannot be written"):
+    with pytest.raises(UserError, match="none.*No such file or directory"):
         check_space(tmp_path / "none", 1)
 
 
@@ -206,16 +207,14 @@ def test_only_regular_files_within_the_limit_are_read(tmp_path: Path) -> None:
     path.write_bytes(b"12345")
     assert read_regular(path, 5) == b"12345"
     os.truncate(path, 6 << 30)  # sparse
-    with pytest.raises(
-        UserError, match=r"config.json: has 6,442,450,944 bytes, and at most 5 are read; check the name"
-    ):
+    with pytest.raises(UserError, match=r"config\.json.*6,442,450,944 .* 5 "):
         read_regular(path, 5)
     os.mkfifo(tmp_path / "pipe")  # nobody writes there
     (tmp_path / "zeros").symlink_to("/dev/zero")
     (tmp_path / "loop").symlink_to("loop")
-    for name, why in (("pipe", "no regular file"), ("zeros", "no regular file"), (".", "no regular file")):
-        with pytest.raises(UserError, match=f"is {why}; check the name"):
+    for name in ("pipe", "zeros", "."):
+        with pytest.raises(UserError, match=f"{tmp_path / name}.*regular file"):
             read_regular(tmp_path / name, 5)
     for name, why in (("loop", "symbolic links"), ("missing", "No such file"), ("a\0b", "embedded null")):
-        with pytest.raises(UserError, match=f"cannot be read .*{why}"):
+        with pytest.raises(UserError, match=f"{tmp_path}.*{why}"):
             read_regular(tmp_path / name, 5)

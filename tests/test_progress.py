@@ -1,5 +1,6 @@
 import io
 import math
+import re
 import subprocess
 import sys
 
@@ -37,6 +38,11 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     return Terminal()
 
 
+def lines(told: str) -> list[str]:
+    """What was told; of the last part of a line the time alone, without the words around it."""
+    return [re.sub(r"[^·]*?((?:\d+:)+\d\d)[^·]*$", r" \1", line) for line in told.splitlines()]
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [(0, "0:00"), (192.9, "3:12"), (3727, "1:02:07"), (360_000, "100:00:00"), (-1, "0:00"), (math.nan, "?")],
@@ -51,10 +57,10 @@ def test_plain_lines_come_every_ten_seconds_and_at_the_end() -> None:
         for step in range(1, 101):
             bar.update(step, loss=4 - step / 100, speed="5,120 tokens/s")
             clock.now += 0.25
-    assert stream.getvalue().splitlines() == [
-        "train 41 % · loss 3.59 · 5,120 tokens/s · 0:14 left",
-        "train 81 % · loss 3.19 · 5,120 tokens/s · 0:04 left",
-        "train 100 % · loss 3 · 5,120 tokens/s · done in 0:25",
+    assert lines(stream.getvalue()) == [
+        "train 41 % · loss 3.59 · 5,120 tokens/s · 0:14",
+        "train 81 % · loss 3.19 · 5,120 tokens/s · 0:04",
+        "train 100 % · loss 3 · 5,120 tokens/s · 0:25",
     ]
 
 
@@ -64,7 +70,7 @@ def test_the_time_left_of_a_resumed_job_counts_only_its_own_work() -> None:
         bar.update(900)
         clock.now += 10
         bar.update(910)
-    assert stream.getvalue().splitlines()[0] == "train 91 % · 1:30 left"
+    assert lines(stream.getvalue())[0] == "train 91 % · 1:30"
 
 
 def test_a_job_without_a_known_end_shows_its_count() -> None:
@@ -73,7 +79,7 @@ def test_a_job_without_a_known_end_shows_its_count() -> None:
         bar.update(5)
         clock.now += 10
         bar.update(12_345)
-    assert stream.getvalue().splitlines() == ["read 12,345", "read 12,345 · done in 0:10"]
+    assert lines(stream.getvalue()) == ["read 12,345", "read 12,345 · 0:10"]
 
 
 def test_a_job_that_fails_says_where_it_stopped() -> None:
@@ -82,7 +88,8 @@ def test_a_job_that_fails_says_where_it_stopped() -> None:
         bar.update(3)
         clock.now += 61
         raise KeyError
-    assert stream.getvalue() == "test 37 % · stopped after 1:01\n"
+    assert lines(stream.getvalue()) == ["test 37 % · 1:01"]
+    assert "stopped" in stream.getvalue()
 
 
 @pytest.mark.parametrize(("total", "done", "text"), [(0, 0, "100 %"), (3, 4, "100 %"), (1000, 999.9, "99 %")])
@@ -90,7 +97,7 @@ def test_a_hundred_percent_means_finished(total: float, done: float, text: str) 
     stream = io.StringIO()
     with Progress(total, "x", stream, clock=Clock()) as bar:
         bar.update(done)
-    assert stream.getvalue() == f"x {text} · done in 0:00\n"
+    assert lines(stream.getvalue()) == [f"x {text} · 0:00"]
 
 
 @pytest.mark.parametrize(
@@ -118,10 +125,10 @@ def test_a_terminal_gets_a_bar(terminal: Terminal) -> None:
         bar.update(42, loss=3.21, speed="[5,120] tokens/s")
         bar.line("bleu [bold]31.2[/bold]")
     drawn = terminal.getvalue()
-    for part in ("train [x]", "42 %", "loss 3.21", "[5,120] tokens/s", "1:00", "1:24 left", "bleu [bold]31.2[/bold]\n"):
+    for part in ("train [x]", "42 %", "loss 3.21", "[5,120] tokens/s", "1:00", "1:24", "bleu [bold]31.2[/bold]\n"):
         assert part in drawn
     assert "\x1b[" in drawn
-    assert "done in 1:00" in drawn
+    assert "done" in drawn
 
 
 def test_a_bar_is_drawn_at_most_five_times_a_second(terminal: Terminal) -> None:
@@ -147,14 +154,14 @@ def test_a_terminal_that_wants_no_bar_gets_lines(
     monkeypatch.setenv(name, value)
     with Progress(1, "x", terminal, clock=Clock()) as bar:
         bar.update(1)
-    assert terminal.getvalue() == "x 100 % · done in 0:00\n"
+    assert lines(terminal.getvalue()) == ["x 100 % · 0:00"]
 
 
 def test_the_default_stream_is_the_stderr_of_the_moment(capsys: pytest.CaptureFixture[str]) -> None:
     with Progress(1, "x", clock=Clock()):
         pass
     captured = capsys.readouterr()
-    assert (captured.out, captured.err) == ("", "x 0 % · done in 0:00\n")
+    assert (captured.out, lines(captured.err)) == ("", ["x 0 % · 0:00"])
 
 
 def test_plain_lines_cost_no_rich() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -116,156 +117,95 @@ def test_empty_sections_and_files_are_defaults_where_there_are_any() -> None:
     assert parse(Data, "", "r.yaml") == parse(Data, "# nothing\n", "r.yaml") == parse(Data, "{}", "r.yaml") == Data()
 
 
-# Each: the file, and all that is said about it.
+# Each: the file, and for each line that is said about it the names in it, in their order.
 MISTAKES = {
-    "unknown key": ("train: {lr: 1}\nnmae: x", ["r.yaml:2: unknown key nmae; did you mean name?"]),
-    "unknown deep key": ("train:\n  lr: 1\n  stepz: 3", ["r.yaml:3: unknown key train.stepz; did you mean steps?"]),
-    "nothing near": (
-        "train: {lr: 1}\nmodel:\n  qqq: 3",
-        ["r.yaml:3: unknown key model.qqq; known here: kind, width, heads"],
-    ),
-    "the typo of a needed key is told once": ("trian: {lr: 1}", ["r.yaml:1: unknown key trian; did you mean train?"]),
+    "unknown key": ("train: {lr: 1}\nnmae: x", ["r.yaml:2: nmae name"]),
+    "unknown deep key": ("train:\n  lr: 1\n  stepz: 3", ["r.yaml:3: train.stepz steps"]),
+    "nothing near": ("train: {lr: 1}\nmodel:\n  qqq: 3", ["r.yaml:3: model.qqq kind, width, heads"]),
+    "the typo of a needed key is told once": ("trian: {lr: 1}", ["r.yaml:1: trian train"]),
     "unknown key in a list": (
         "train: {lr: 1}\nmodel:\n  kind: deep\n  layers:\n    - width: 1\n    - width: 2\n      atc: relu",
-        ["r.yaml:7: unknown key model.layers[1].atc; did you mean act?"],
+        ["r.yaml:7: model.layers[1].atc act"],
     ),
-    "merge key": (
-        "train: {lr: 1}\nmodel:\n  <<: {heads: 2}",
-        ["r.yaml:3: unknown key model.<<; known here: kind, width, heads"],
-    ),
-    "text for a number": ("train:\n  lr: fast", ["r.yaml:2: train.lr is fast, but takes a number"]),
-    "quoted number": ("train:\n  lr: '1'", ['r.yaml:2: train.lr is "1", but takes a number']),
-    "fraction": ("train:\n  lr: 1\n  steps: 1.5", ["r.yaml:3: train.steps is 1.5, but takes a whole number or null"]),
-    "number for a truth": ("train:\n  lr: 1\n  resume: 1", ["r.yaml:3: train.resume is 1, but takes true or false"]),
-    "truth for a number": ("train:\n  lr: yes", ["r.yaml:2: train.lr is yes, but takes a number"]),
-    "empty value": ("name:\ntrain: {lr: 1}", ["r.yaml:1: name is empty, but takes text"]),
-    "section for text": ("name: {a: b}\ntrain: {lr: 1}", ["r.yaml:1: name is a section, but takes text"]),
-    "list for a number": ("train:\n  lr:\n    - 1", ["r.yaml:2: train.lr is a list, but takes a number"]),
-    "value for a section": (
-        "train: 3",
-        ["r.yaml:1: train is 3, but takes a section of the keys lr, steps, betas, warmup, resume, tags"],
-    ),
-    "value for a list": (
-        "train:\n  lr: 1\n  tags: new",
-        ["r.yaml:3: train.tags is new, but takes a list, each item text"],
-    ),
-    "item": ("train:\n  lr: 1\n  betas:\n  - 0.9\n  - high", ["r.yaml:5: train.betas[1] is high, but takes a number"]),
-    "too few items": (
-        "train:\n  lr: 1\n  betas: [1]",
-        ["r.yaml:3: train.betas has 1 items, but takes a list of 2 items"],
-    ),
+    "merge key": ("train: {lr: 1}\nmodel:\n  <<: {heads: 2}", ["r.yaml:3: model.<< kind, width, heads"]),
+    "text for a number": ("train:\n  lr: fast", ["r.yaml:2: train.lr fast number"]),
+    "quoted number": ("train:\n  lr: '1'", ['r.yaml:2: train.lr "1" number']),
+    "fraction": ("train:\n  lr: 1\n  steps: 1.5", ["r.yaml:3: train.steps 1.5 number null"]),
+    "number for a truth": ("train:\n  lr: 1\n  resume: 1", ["r.yaml:3: train.resume 1 true false"]),
+    "truth for a number": ("train:\n  lr: yes", ["r.yaml:2: train.lr yes number"]),
+    "empty value": ("name:\ntrain: {lr: 1}", ["r.yaml:1: name empty text"]),
+    "section for text": ("name: {a: b}\ntrain: {lr: 1}", ["r.yaml:1: name section text"]),
+    "list for a number": ("train:\n  lr:\n    - 1", ["r.yaml:2: train.lr list number"]),
+    "value for a section": ("train: 3", ["r.yaml:1: train 3 lr, steps, betas, warmup, resume, tags"]),
+    "value for a list": ("train:\n  lr: 1\n  tags: new", ["r.yaml:3: train.tags new list text"]),
+    "item": ("train:\n  lr: 1\n  betas:\n  - 0.9\n  - high", ["r.yaml:5: train.betas[1] high number"]),
+    "too few items": ("train:\n  lr: 1\n  betas: [1]", ["r.yaml:3: train.betas 1 2"]),
     "no such choice": (
         "train: {lr: 1}\nsmall:\n  width: 1\n  act: rleu",
-        ["r.yaml:4: small.act is rleu, but takes relu or gelu or off; did you mean relu?"],
+        ["r.yaml:4: small.act rleu relu gelu off relu"],
     ),
-    "number or word": (
-        "train:\n  lr: 1\n  warmup: atuo",
-        ["r.yaml:3: train.warmup is atuo, but takes a whole number or auto; did you mean auto?"],
-    ),
-    "no such kind": (
-        "train: {lr: 1}\nmodel:\n  kind: flta",
-        ["r.yaml:3: model.kind is flta, but takes flat or deep or deeper; did you mean flat?"],
-    ),
-    "kind is a list": (
-        "train: {lr: 1}\nmodel: {kind: [flat]}",
-        ["r.yaml:2: model.kind is a list, but takes flat or deep or deeper"],
-    ),
-    "missing key": ("name: x\ntrain:\n  steps: 3", ["r.yaml:2: train needs the key lr; add it, with a number"]),
-    "missing section": (
-        "name: x",
-        [
-            "r.yaml:1: the recipe needs the key train; "
-            "add it, with a section of the keys lr, steps, betas, warmup, resume, tags"
-        ],
-    ),
-    "empty file": (
-        "",
-        [
-            "r.yaml:1: the recipe needs the key train; "
-            "add it, with a section of the keys lr, steps, betas, warmup, resume, tags"
-        ],
-    ),
+    "number or word": ("train:\n  lr: 1\n  warmup: atuo", ["r.yaml:3: train.warmup atuo number auto auto"]),
+    "no such kind": ("train: {lr: 1}\nmodel:\n  kind: flta", ["r.yaml:3: model.kind flta flat deep deeper flat"]),
+    "kind is a list": ("train: {lr: 1}\nmodel: {kind: [flat]}", ["r.yaml:2: model.kind list flat deep deeper"]),
+    "missing key": ("name: x\ntrain:\n  steps: 3", ["r.yaml:2: train lr number"]),
+    "missing section": ("name: x", ["r.yaml:1: train lr, steps, betas, warmup, resume, tags"]),
+    "empty file": ("", ["r.yaml:1: train lr, steps, betas, warmup, resume, tags"]),
     "missing in a list": (
         "train: {lr: 1}\nmodel:\n  kind: deep\n  layers:\n  - act: off",
-        ["r.yaml:5: model.layers[0] needs the key width; add it, with a whole number"],
+        ["r.yaml:5: model.layers[0] width number"],
     ),
     "rule of a section": (
         "train: {lr: 1}\nmodel:\n  heads: 3",
-        ["r.yaml:2: model: width 128 is not a multiple of heads 3; try 64"],
+        ["r.yaml:2: model width 128 is not a multiple of heads 3; try 64"],  # as the section itself says it
     ),
-    "twice": ("name: a\ntrain: {lr: 1}\nname: b", ["r.yaml:3: name is given twice, first at r.yaml:1; keep one"]),
-    "anchor": (
-        "train: {lr: 1}\nname: &a x",
-        ["r.yaml:2: a is an anchor or alias; a recipe has none, so write plain values"],
-    ),
-    "alias": ("name: *a", ["r.yaml:1: a is an anchor or alias; a recipe has none, so write plain values"]),
-    "tag": (
-        "name: !!python/name:os.system x",
-        ["r.yaml:1: tag:yaml.org,2002:python/name:os.system is a tag; a recipe has none, so write plain values"],
-    ),
-    "two documents": (
-        "train: {lr: 1}\n---\nname: x",
-        ["r.yaml:2: a second document begins here; keep one, without '---' between"],
-    ),
-    "list at the top": ("\n- train", ["r.yaml:2: a recipe is lines such as 'key: value', not a list; write it so"]),
-    "text at the top": ("train", ["r.yaml:1: a recipe is lines such as 'key: value', not train; write it so"]),
-    "key that is no word": (
-        "train: {lr: 1}\n? [a]\n: b",
-        ["r.yaml:2: the recipe has a list as a key; a key is one word"],
-    ),
-    "tab": (
-        "train:\n\tlr: 1",
-        ["r.yaml:2: is not YAML (found character '\\t' that cannot start any token); indent with spaces, not tabs"],
-    ),
-    "open quote": (
-        "name: 'x\ntrain: {lr: 1}\n",
-        ["r.yaml:3: is not YAML (found unexpected end of stream); check indentation and quotes"],
-    ),
-    "control character": (
-        "name: a\ntrain: \x07",
-        ["r.yaml:2: holds '\\x07', a character that YAML forbids; remove it"],
-    ),
+    "twice": ("name: a\ntrain: {lr: 1}\nname: b", ["r.yaml:3: name r.yaml:1"]),
+    "anchor": ("train: {lr: 1}\nname: &here x", ["r.yaml:2: here anchor"]),
+    "alias": ("name: *there", ["r.yaml:1: there alias"]),
+    "tag": ("name: !!python/name:os.system x", ["r.yaml:1: tag:yaml.org,2002:python/name:os.system"]),
+    "two documents": ("train: {lr: 1}\n---\nname: x", ["r.yaml:2: document '---'"]),
+    "list at the top": ("\n- train", ["r.yaml:2: 'key: value' list"]),
+    "text at the top": ("train", ["r.yaml:1: 'key: value' train"]),
+    "key that is no word": ("train: {lr: 1}\n? [a]\n: b", ["r.yaml:2: list key"]),
+    "tab": ("train:\n\tlr: 1", ["r.yaml:2: YAML (found character '\\t' that cannot start any token) spaces tabs"]),
+    "open quote": ("name: 'x\ntrain: {lr: 1}\n", ["r.yaml:3: YAML (found unexpected end of stream) quotes"]),
+    "control character": ("name: a\ntrain: \x07", ["r.yaml:2: '\\x07' YAML"]),
     "escape sequences never reach the terminal": (
         'train: {lr: "\\e[31m"}',
-        ["r.yaml:1: train.lr is \"'\\x1b[31m'\", but takes a number"],
+        ["r.yaml:1: train.lr \"'\\x1b[31m'\" number"],
     ),
-    "no such character": ('name: "\\UFFFFFFFF"', ["r.yaml: holds an escape such as \\U that names no character"]),
-    "deep": ("train: " + "[" * 30, ["r.yaml:1: is nested deeper than 20 levels; no recipe needs so many"]),
-    "base 60": ("train:\n  lr: 1:30", ["r.yaml:2: train.lr is 1:30, but takes a number"]),
-    "endless digits": (
-        f"train:\n  lr: 1\n  steps: {'9' * 5000}",
-        [f"r.yaml:3: train.steps is {'9' * 57}..., but takes a whole number or null"],
-    ),
-    "too many values": (
-        f"train: {{lr: 1, tags: [{'1,' * 20_000}]}}",
-        ["r.yaml:1: is past 10,000 keys and values; no recipe needs so many"],
-    ),
-    "large": (
-        "#" * (MOST_BYTES + 1),
-        ["r.yaml: is larger than 1 MB; a recipe is a page of settings, so keep data in other files"],
-    ),
+    "no such character": ('name: "\\UFFFFFFFF"', ["r.yaml: \\U"]),
+    "deep": ("train: " + "[" * 30, ["r.yaml:1: 20 levels"]),
+    "base 60": ("train:\n  lr: 1:30", ["r.yaml:2: train.lr 1:30 number"]),
+    "endless digits": (f"train:\n  lr: 1\n  steps: {'9' * 5000}", [f"r.yaml:3: train.steps {'9' * 57}... number null"]),
+    "too many values": (f"train: {{lr: 1, tags: [{'1,' * 20_000}]}}", ["r.yaml:1: 10,000 keys values"]),
+    "large": ("#" * (MOST_BYTES + 1), ["r.yaml: 1 MB"]),
     "all at once": (
         "nmae: x\ntrain:\n  steps: many\nmodel:\n  heads: 5\ndata: [1]",
         [
-            "r.yaml:1: unknown key nmae; did you mean name?",
-            "r.yaml:3: train.steps is many, but takes a whole number or null",
-            "r.yaml:2: train needs the key lr; add it, with a number",
-            "r.yaml:4: model: width 128 is not a multiple of heads 5; try 64",
-            "r.yaml:6: data is a list, but takes a section of the keys source, language",
+            "r.yaml:1: nmae name",
+            "r.yaml:3: train.steps many number null",
+            "r.yaml:2: train lr number",
+            "r.yaml:4: model width 128 is not a multiple of heads 5; try 64",
+            "r.yaml:6: data list source, language",
         ],
     ),
 }
 
 
+def tells(line: str, names: str) -> bool:
+    """Whether a line has the names, in their order, the first at its beginning; it is short."""
+    return len(line) < 200 and re.match(".*".join(map(re.escape, names.split())), line) is not None
+
+
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_mistakes_are_told_with_line_key_and_remedy(mistake: str) -> None:
-    text, messages = MISTAKES[mistake]
+    text, told = MISTAKES[mistake]
     with pytest.raises(UserError) as error:
         parse(Recipe, text, "r.yaml")
     said = str(error.value).splitlines()
-    assert len(said) == len(messages), said
-    for line, message in zip(said, messages, strict=True):
-        assert line == message or (mistake == "no such character" and line.startswith(message))
+    assert len(said) == len(told), said
+    for line, names in zip(said, told, strict=True):
+        assert tells(line, names), line
 
 
 def test_many_mistakes_are_told_in_a_message_of_bounded_size() -> None:
@@ -273,28 +213,28 @@ def test_many_mistakes_are_told_in_a_message_of_bounded_size() -> None:
         parse(Recipe, "train: {lr: 1}\n" + "".join(f"naem{i}: {'1:' * 99}1\n" for i in range(4000)), "r.yaml")
     said = str(error.value).splitlines()
     assert len(said) == 21
-    assert said[-1] == "and 3980 problems more"
-    assert said[0] == "r.yaml:2: unknown key naem0; did you mean name?"
+    assert " 3980 " in said[-1]
+    assert tells(said[0], "r.yaml:2: naem0 name"), said[0]
+    assert "train" not in said[0], "the nearest, not all that are known"
 
 
 def test_bytes_that_are_not_text_are_told_with_their_line(tmp_path: Path) -> None:
     path = tmp_path / "r.yaml"
     path.write_bytes(b"train: {lr: 1}\nname: \xe9t\xe9\n")
-    with pytest.raises(UserError, match=f"^{path}:2: is not UTF-8 text; save the file as UTF-8$"):
+    with pytest.raises(UserError, match=f"^{path}:2: .*UTF-8"):
         read(Recipe, path)
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    missing = r"cannot be read \(No such file or directory\)"
-    for path, why in ((tmp_path / "none.yaml", missing), (tmp_path, "is no regular file")):
-        with pytest.raises(UserError, match=rf"^{path}: {why}; check the name$"):
+    for path, why in ((tmp_path / "none.yaml", "No such file or directory"), (tmp_path, "regular file")):
+        with pytest.raises(UserError, match=f"^{path}: .*{why}"):
             read(Recipe, path)
 
 
 def test_a_large_file_is_not_taken_in(tmp_path: Path) -> None:
     path = tmp_path / "r.yaml"
     path.write_text("name: ä\n" + "#ä" * MOST_BYTES, "utf-8")
-    with pytest.raises(UserError, match="and at most 1,048,576 are read"):
+    with pytest.raises(UserError, match=f"^{path}: .*1,048,576"):
         read(Recipe, path)
 
 
@@ -322,28 +262,29 @@ def test_overrides_make_the_sections_that_they_need() -> None:
 
 
 @pytest.mark.parametrize(
-    ("override", "message"),
+    ("override", "names"),
     [
-        ("train.lr=abc", "train.lr is abc, but takes a number"),
-        ("train.lt=3", "unknown key train.lt; did you mean lr?"),
-        ("trian.lr=3", "unknown key trian; did you mean train?"),
-        ("train.lr.x=3", "train.lr is a section, but takes a number"),
-        ("train.lr", "sets nothing; write section.key=value, or section.key=null to clear it"),
-        ("train.lr=", "sets nothing; write section.key=value, or section.key=null to clear it"),
-        ("train..lr=3", "sets nothing; write section.key=value, or section.key=null to clear it"),
-        ("train={lr: 3}", "gives a section; set its keys one by one"),
-        ("model.layers.width=3", "layers is a list; set the whole of it, as in layers=[...]"),
-        ("train.betas=[1, x]", "train.betas[1] is x, but takes a number"),
-        ("train.betas=[1", "is not YAML (expected ',' or ']', but got '<stream end>'); check indentation and quotes"),
-        ("name=!!str x", "tag:yaml.org,2002:str is a tag; a recipe has none, so write plain values"),
-        ("small.act=off", "small needs the key width; add it, with a whole number"),
+        ("train.lr=abc", "train.lr abc number"),
+        ("train.lt=3", "train.lt lr"),
+        ("trian.lr=3", "trian train"),
+        ("train.lr.x=3", "train.lr section number"),
+        ("train.lr", "section.key=value section.key=null"),
+        ("train.lr=", "section.key=value section.key=null"),
+        ("train..lr=3", "section.key=value section.key=null"),
+        ("train={lr: 3}", "section keys"),
+        ("model.layers.width=3", "layers list layers=[...]"),
+        ("train.betas=[1, x]", "train.betas[1] x number"),
+        ("train.betas=[1", "YAML (expected ',' or ']', but got '<stream end>') quotes"),
+        ("name=!!str x", "tag:yaml.org,2002:str"),
+        ("small.act=off", "small width number"),
     ],
 )
-def test_mistakes_in_overrides_name_the_option(override: str, message: str) -> None:
+def test_mistakes_in_overrides_name_the_option(override: str, names: str) -> None:
     text = "train: {lr: 1}\nmodel: {kind: deep, layers: []}"
     with pytest.raises(UserError) as error:
         parse(Recipe, text, "r.yaml", [override])
-    assert str(error.value) == f"--set {override}: {message}"
+    (said,) = str(error.value).splitlines()
+    assert tells(said, f"--set {override}: {names}"), said
 
 
 def test_mistakes_of_the_file_and_of_overrides_are_told_together() -> None:

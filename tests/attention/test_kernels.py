@@ -46,13 +46,13 @@ def test_weight_dropout_is_counted_scaled_and_only_on_the_reference() -> None:
     whole = attend_with_weights(q, k, v, dropout=0.5, key=Key(1)).weights
     assert torch.allclose(whole.sum(-1), torch.ones(2, 4, 30)), "weights are told before dropout"
     for kernel in ("fused", "chunked"):
-        with pytest.raises(RefusalError, match=f"kernel '{kernel}' cannot do this.*use kernel='auto'"):
+        with pytest.raises(RefusalError, match=f"'{kernel}'.*kernel='auto'"):
             attend(q, k, v, dropout=0.5, key=Key(1), kernel=kernel)
 
 
 def test_values_may_have_another_width() -> None:
     q, k, v = torch.randn(2, 4, 3, 6), torch.randn(2, 2, 5, 6), torch.randn(2, 2, 5, 9)
-    with pytest.raises(RefusalError, match="values of width 9 differ from keys of width 6"):
+    with pytest.raises(RefusalError, match="'fused'.* 9 .* 6"):
         attend(q, k, v, kernel="fused")
     assert attend(q, k, v).shape == (2, 4, 3, 9)
     assert torch.allclose(attend(q, k, v, kernel="chunked"), attend(q, k, v), atol=1e-6)
@@ -65,12 +65,12 @@ def tensors(q: tuple[int, ...], k: tuple[int, ...], v: tuple[int, ...]) -> tuple
 @pytest.mark.parametrize(
     ("shapes", "message"),
     [
-        (((2, 3, 6), (2, 5, 6), (2, 5, 6)), "add a heads axis of 1"),
-        (((2, 4, 3, 6), (3, 4, 5, 6), (3, 4, 5, 6)), "batches differ"),
-        (((2, 4, 3, 6), (2, 4, 5, 6), (2, 4, 4, 6)), "each key needs its value"),
-        (((2, 4, 3, 6), (2, 3, 5, 6), (2, 3, 5, 6)), "4 query heads cannot share 3 key/value heads evenly"),
-        (((2, 4, 3, 6), (2, 4, 0, 6), (2, 4, 0, 6)), "empty sequence"),
-        (((2, 4, 3, 6), (2, 4, 5, 7), (2, 4, 5, 6)), "queries of 6 and keys of 7; project one of them"),
+        (((2, 3, 6), (2, 5, 6), (2, 5, 6)), r"4 axes.*\(2, 3, 6\)"),
+        (((2, 4, 3, 6), (3, 4, 5, 6), (3, 4, 5, 6)), r"batch.*\(2, 4, 3, 6\).*\(3, 4, 5, 6\)"),
+        (((2, 4, 3, 6), (2, 4, 5, 6), (2, 4, 4, 6)), r"key.*value.*\(2, 4, 5, 6\).*\(2, 4, 4, 6\)"),
+        (((2, 4, 3, 6), (2, 3, 5, 6), (2, 3, 5, 6)), "4 .*heads.* 3 "),
+        (((2, 4, 3, 6), (2, 4, 0, 6), (2, 4, 0, 6)), r"empty.*\(2, 4, 0, 6\)"),
+        (((2, 4, 3, 6), (2, 4, 5, 7), (2, 4, 5, 6)), "queries.* 6 .*keys.* 7"),
     ],
 )
 def test_shapes_that_do_not_fit_are_told(shapes: tuple[tuple[int, ...], ...], message: str) -> None:
@@ -80,16 +80,16 @@ def test_shapes_that_do_not_fit_are_told(shapes: tuple[tuple[int, ...], ...], me
 
 def test_other_mistakes_are_told() -> None:
     q, k, v = tensors((2, 4, 3, 6), (2, 4, 5, 6), (2, 4, 5, 6))
-    with pytest.raises(UserError, match="no kernel 'flash'; choose auto, reference, fused, chunked"):
+    with pytest.raises(UserError, match="'flash'.*auto, reference, fused, chunked"):
         attend(q, k, v, kernel="flash")
-    with pytest.raises(UserError, match=r"wrap a 0/1 tensor as Mask.matrix\(tensor\)"):
+    with pytest.raises(UserError, match=r"Tensor.*Mask\.matrix"):
         attend(q, k, v, mask=torch.ones(3, 5))  # type: ignore[arg-type]
-    with pytest.raises(UserError, match="dropout 0.5 without a key"):
+    with pytest.raises(UserError, match=r"dropout 0\.5 .*key=Key"):
         attend(q, k, v, dropout=0.5)
-    with pytest.raises(UserError, match=r"bias of shape \(3, 5\) does not fit"):
+    with pytest.raises(UserError, match=r"bias.*\(3, 5\).*\(2, 4, 3, 5\)"):
         attend(q, k, v, bias=torch.zeros(3, 5))
     for kernel in KERNELS:
-        with pytest.raises(UserError, match=r"mask of shape \(3, 1, 1, 5\) does not fit scores of \(2, 4, 3, 5\)"):
+        with pytest.raises(UserError, match=r"mask.*\(3, 1, 1, 5\).*\(2, 4, 3, 5\)"):
             attend(q, k, v, mask=Mask.padding(torch.ones(3)), kernel=kernel)
 
 

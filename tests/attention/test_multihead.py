@@ -81,12 +81,12 @@ def test_rows_of_a_cache_are_selected_and_old_places_dropped() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"width": 30, "num_heads": 4}, "width 30 is not a multiple of num_heads 4; try 28"),
-        ({"width": 3, "num_heads": 4}, "width 3 is not a multiple of num_heads 4; try 4"),
-        ({"width": 32, "num_heads": 8, "num_kv_heads": 3}, "num_kv_heads 3 does not divide num_heads 8; try 2"),
-        ({"width": 32, "num_heads": 2, "num_kv_heads": 4}, "num_kv_heads 4 does not divide num_heads 2; try 2"),
-        ({"width": 0}, "width 0 is outside 1 to"),
-        ({"width": 8, "num_heads": 2, "projection": None}, "heads without projections would be alike"),
+        ({"width": 30, "num_heads": 4}, "width 30 .*num_heads 4.* 28"),
+        ({"width": 3, "num_heads": 4}, "width 3 .*num_heads 4.* 4"),
+        ({"width": 32, "num_heads": 8, "num_kv_heads": 3}, "num_kv_heads 3 .*num_heads 8.* 2"),
+        ({"width": 32, "num_heads": 2, "num_kv_heads": 4}, "num_kv_heads 4 .*num_heads 2.* 2"),
+        ({"width": 0}, "width 0 .* 1 .*262,144"),
+        ({"width": 8, "num_heads": 2, "projection": None}, r"2 heads.*projection: \[\]"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(settings: dict[str, object], message: str) -> None:
@@ -95,7 +95,7 @@ def test_settings_that_do_not_fit_are_refused(settings: dict[str, object], messa
 
 
 def test_layers_refuse_what_their_score_cannot_compare() -> None:
-    with pytest.raises(UserError, match="queries of 8 and keys of 6; project one"):
+    with pytest.raises(UserError, match="queries.* 8 .*keys.* 6"):
         MultiheadAttention(AttentionConfig(width=8, memory_width=6, score="dot", projection=None))
-    with pytest.raises(UserError, match="no score 'cosin'"):
+    with pytest.raises(UserError, match="score.*'cosin'"):
         MultiheadAttention(AttentionConfig(width=8, score="cosin"))

@@ -106,7 +106,7 @@ def test_alibi_slopes_are_the_paper_s() -> None:
 def test_a_learned_table_says_what_to_do_past_its_end() -> None:
     encoding = ENCODINGS["learned"](config("learned"), 8)
     assert encoding(torch.arange(32)[None], None).shape == (1, 32, 8)
-    with pytest.raises(UserError, match="33 steps is longer than the 32 learned positions.*max_length 33"):
+    with pytest.raises(UserError, match="33 .*32 .*max_length 33"):
         encoding(torch.arange(33)[None], None)
 
 
@@ -129,12 +129,12 @@ def test_queries_sit_at_the_last_keys_and_count_from_their_start() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"kind": "learned"}, "learned ones need it"),
-        ({"kind": "rotary", "max_length": 5}, "others take none"),
-        ({"kind": "learned", "max_length": 0}, "max_length 0 is outside 1 to"),
-        ({"kind": "alibi", "place": "projections"}, "has its own place"),
-        ({"kind": "shaw", "clip": 0}, "use 1 or more"),
-        ({"base": 1.0}, "try 10000"),
+        ({"kind": "learned"}, "position learned.*max_length None"),
+        ({"kind": "rotary", "max_length": 5}, "position rotary.*max_length 5"),
+        ({"kind": "learned", "max_length": 0}, "max_length 0 .* 1 .*1,048,576"),
+        ({"kind": "alibi", "place": "projections"}, "position alibi.*'place'"),
+        ({"kind": "shaw", "clip": 0}, "clip 0.* 1"),
+        ({"base": 1.0}, r"base 1\.0.*10000"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, object], message: str) -> None:
@@ -143,9 +143,9 @@ def test_settings_that_make_no_sense_are_refused(settings: dict[str, object], me
 
 
 def test_odd_widths_cannot_hold_pairs() -> None:
-    with pytest.raises(UserError, match="width 7 must be even; try 8"):
+    with pytest.raises(UserError, match="width 7 .* 8"):
         Sinusoid(7)
-    with pytest.raises(UserError, match="head width 5 must be even; try 6"):
+    with pytest.raises(UserError, match="head width 5 .* 6"):
         Rotary(5, "halves", 10000.0)
 
 

@@ -31,7 +31,7 @@ TEXT = "task: language\ndata: {train: [{file: t}], hold_out: 0.1}\ntrain: {minut
 
 def recipes(folder: Path) -> list[Path]:
     """Two that differ in width alone."""
-    recipe = json.loads(write_recipe(folder, steps=120, metric="chrf").read_text("utf-8"))
+    recipe = json.loads(write_recipe(folder, metric="chrf").read_text("utf-8"))
     paths = [folder / "narrow.yaml", folder / "wide & deep.yaml"]
     for path, width in zip(paths, (8, 24), strict=True):
         recipe["model"]["width"] = width
@@ -87,7 +87,7 @@ def test_a_table_a_picture_and_all_numbers_come_of_it(out: Path) -> None:
     lines = markdown.splitlines()
     assert lines[0].count("|") == lines[2].count("|") == lines[3].count("|") == 9
     assert lines[2].startswith(f"| {first['name']} | {first['mean']:.2f} (")
-    assert "20 sentences of validation data" in markdown
+    assert re.search("20 sentences .*validation", markdown)
     drawing = ElementTree.fromstring((out / "compare.svg").read_text("utf-8"))
     assert {"narrow", "wide & deep"} <= {text.text for text in drawing.iter("{http://www.w3.org/2000/svg}text")}
 
@@ -104,9 +104,9 @@ def test_other_test_data_are_judged_without_training_again(out: Path, tmp_path: 
     (narrow, _), folder = recipes(out.parent), out.parent
     files = ("--source", folder / "train.src", "--target", folder / "train.tgt")
     done = compared(copy, narrow, *files, seeds=1)
-    assert b"training on" not in done.stderr
-    assert b"180 sentences of" in done.stdout
-    assert b"tell nothing of the luck" in done.stdout
+    assert b"parameters" not in done.stderr
+    assert b"180 sentences" in done.stdout
+    assert b"one seed" in done.stdout
     table = json.loads((copy / "compare.json").read_text("utf-8"))
     assert [system["name"] for system in table["systems"]] == ["narrow"]
     assert table["systems"][0]["ahead_of_next"] is None
@@ -115,8 +115,8 @@ def test_other_test_data_are_judged_without_training_again(out: Path, tmp_path: 
 def test_a_changed_recipe_is_refused_in_the_words_of_train_and_the_rest_is_kept(out: Path) -> None:
     before = told(out)
     done = compared(out, *recipes(out.parent), "--set", "train.lr=0.004", code=2).stderr.decode()
-    assert "holds a run of another recipe:\n  train.lr: 0.005 -> 0.004" in done
-    assert "narrow, seed 0: training failed; what is finished is kept" in done
+    assert "train.lr: 0.005 -> 0.004" in done
+    assert "narrow, seed 0" in done.splitlines()[-1]
     assert told(out) == before
 
 
@@ -144,19 +144,21 @@ def test_stopped_by_ctrl_c_and_by_kills_it_ends_with_the_same_table(out: Path, t
         assert process.stderr is not None
         said = process.stderr.read().decode()
     assert process.returncode == 130
-    assert "everything is kept, and the same command goes on" in said
+    assert "kept" in said
     assert "Traceback" not in said
     with begin() as process:  # in the middle of the second run, all at once
-        wait_for(folders[1] / "checkpoints" / "step-15", process)
+        wait_for(folders[1] / "checkpoints" / "step-5", process)
         os.killpg(process.pid, signal.SIGKILL)
     assert process.returncode == -signal.SIGKILL
     assert (folders[0] / "judged.json").exists()
     assert not (folders[1] / "judged.json").exists()
+    reached = steps_in(folders[1] / "checkpoints")[-1].name.replace("-", " ")
     done = compared(tmp_path / "out", *paths, seeds=1).stderr.decode()
     assert "narrow, seed 0" not in done
-    assert "going on after step" in done
+    assert any(reached in line and "best" not in line for line in done.splitlines())
     whole = compared(out, *paths, seeds=1)
-    assert whole.stderr.decode().splitlines() == ["timing the models"]
+    (line,) = whole.stderr.decode().splitlines()
+    assert "timing" in line
     assert told(tmp_path / "out") == told(out)
 
 
@@ -173,27 +175,27 @@ def test_a_run_ends_with_the_process_that_started_it(signum: signal.Signals, tmp
         assert process.stderr is not None
         said = process.stderr.read().decode()  # to its end, which is that of both processes
     assert process.returncode == (143 if signum == signal.SIGTERM else -9)
-    assert ("everything is kept" in said) == (signum == signal.SIGTERM)
+    assert ("kept" in said) == (signum == signal.SIGTERM)
     assert bool(steps_in(folder / "checkpoints")) == (signum == signal.SIGTERM), "asked to, it saves"
 
 
 @pytest.mark.parametrize(
     ("first", "second", "options", "message"),
     [
-        ("a.yaml", "b/a.yaml", {}, "both are called a; give each once"),
-        ("a.yaml", "a.yaml", {}, "both are called a; give each once"),
-        ("a.yaml", "none.yaml", {}, "none.yaml: cannot be read"),
-        ("a.yaml", "other.yaml", {}, r"other.yaml cannot be compared:\n  data.train: \[.*hold_out: 0.0 -> 0.1"),
+        ("a.yaml", "b/a.yaml", {}, r"/a.yaml .*/b/a.yaml.* a\b"),
+        ("a.yaml", "a.yaml", {}, r"/a.yaml .*/a.yaml.* a\b"),
+        ("a.yaml", "none.yaml", {}, "none.yaml.*No such file"),
+        ("a.yaml", "other.yaml", {}, r"a.yaml .*other.yaml.*data.train: \[.*hold_out: 0.0 -> 0.1"),
         ("a.yaml", "language.yaml", {}, "task: translation -> language"),
-        ("a.yaml", "metric.yaml", {}, "train.metric: chrf -> bleu\nmake these equal there, or by --set"),
-        ("a.yaml", "b.yaml", {"source": Path("x")}, "one of --source and --target is missing"),
-        ("a.yaml", "b.yaml", {"source": Path("x"), "target": Path("y"), "data": "z"}, "judge by one of them"),
-        ("a.yaml", "b.yaml", {"source": Path("x"), "target": Path("y")}, "x: cannot be read"),
-        ("a.yaml", "b.yaml", {"data": "daily/nothing"}, "daily has no|nothing"),
-        ("a.yaml", "b.yaml", {"setting": ["data.valid=[]"]}, "hold nothing out to judge by"),
-        ("a.yaml", "b.yaml", {"minutes": 0.0}, "leaves no time"),
-        ("language.yaml", "tokens.yaml", {"data": "x"}, "judged by their validation loss; drop x"),
-        ("language.yaml", "tokens.yaml", {"setting": ["data.hold_out=0"]}, "add --set data.hold_out=0.1"),
+        ("a.yaml", "metric.yaml", {}, "train.metric: chrf -> bleu.*--set"),
+        ("a.yaml", "b.yaml", {"source": Path("x")}, "--source .*--target"),
+        ("a.yaml", "b.yaml", {"source": Path("x"), "target": Path("y"), "data": "z"}, "--data .*--source"),
+        ("a.yaml", "b.yaml", {"source": Path("x"), "target": Path("y")}, r"^x\b.*No such file"),
+        ("a.yaml", "b.yaml", {"data": "daily/nothing"}, "daily.*nothing"),
+        ("a.yaml", "b.yaml", {"setting": ["data.valid=[]"]}, "--source .*--target.*--data"),
+        ("a.yaml", "b.yaml", {"minutes": 0.0}, r"--minutes 0\b"),
+        ("language.yaml", "tokens.yaml", {"data": "x"}, r"loss.* x\b"),
+        ("language.yaml", "tokens.yaml", {"setting": ["data.hold_out=0"]}, "--set data.hold_out=0.1"),
         ("masked.yaml", "blanks.yaml", {}, "data.masked: 0.15 -> 0.3"),
     ],
 )
@@ -236,16 +238,16 @@ def test_without_items_seeds_alone_tell_and_the_lowest_loss_is_first() -> None:
     assert "| c | 1.5000 (1.2516 to 1.7484) | 3: 1.4000 to 1.6000 | 1.2 M | 3.1e15 | 12.3 min | -1.7000 (" in said
     assert "| a\\|b | 3.2000" in said
     assert "Student's t" not in said, "one of them has one seed"
-    assert "so the machine mattered: a|b, c, d." in said
-    assert "Not there yet: d 1, d 2." in said
+    assert "a|b, c, d" in said
+    assert "d 1, d 2" in said
     found = json.loads(table.json())
     assert [run["seed"] for run in found["systems"][0]["runs"]] == [5, 6, 7]
     assert found["systems"][2]["mean"] is None
     ElementTree.fromstring(table.picture("<&>"))
-    assert "Student's t over seeds, p by Welch's test" in table_of({"a": [1.0, 1.1], "b": [1.2, 1.3]}).markdown()
+    assert re.search("Student's t .*Welch's", table_of({"a": [1.0, 1.1], "b": [1.2, 1.3]}).markdown())
     alone = table_of({"a": [1.0]}, seeds=1).markdown()
     assert "| a | 1.0000 | 1 | 1.2 M | 3.1e15 | 12.3 min | – |" in alone
-    assert "so there are no intervals" in alone
+    assert "--seeds 3" in alone
 
 
 def test_an_interval_ends_where_its_metric_ends() -> None:
@@ -260,7 +262,7 @@ def test_an_interval_ends_where_its_metric_ends() -> None:
 def test_runs_judged_by_other_data_are_not_put_side_by_side() -> None:
     recipe, run = parse_recipe(TEXT, "text"), run_of(1.0, flops=None)
     other = replace(run, judged=replace(run.judged, wanted=["changed"]))
-    with pytest.raises(UserError, match="b/0 was judged by other data than a/0"):
+    with pytest.raises(UserError, match="b/0 .*a/0.*judged.json"):
         Table.of({"a": recipe, "b": recipe}, Given(metric="loss"), 1, {"a": {0: run}, "b": {0: other}}, {}, {})
 
 
@@ -284,8 +286,8 @@ def test_what_it_began_with_is_not_counted_and_that_is_said() -> None:
     judged = replace(runs["fresh"][0].judged, metric="accuracy", said=["a"], wanted=["a"])
     runs = {name: {0: replace(each[0], judged=judged)} for name, each in runs.items()}
     table = Table.of({"fresh": fresh, "tuned": tuned}, Given(metric="accuracy"), 1, runs, {"fresh": 5.0}, {})
-    assert "Began with another model, whose training is not counted: tuned." in table.markdown()
-    assert "1 examples of" in table.markdown()
+    assert re.search("model.*tuned", table.markdown())
+    assert "1 examples" in table.markdown()
 
 
 def test_costs_are_read_from_the_newest_checkpoint_and_from_the_log(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Models that travel: out to other tools, checked there, and back."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ def teller(tmp_path_factory: pytest.TempPathFactory) -> Path:
     small = ["--set", "model.width=16", "--set", "model.num_layers=1", "--set", "model.hidden=24"]
     steps = ["--set", "train.steps=60", "--set", "train.minutes=null", "--set", "data.context=16"]
     told = regard("train", "--text", folder / "text.txt", "--out", folder / "run", *small, *steps).stderr.decode()
-    assert "sub-words; the last 10.0% are held out" in told
+    assert re.search("sub-words.* 10.0%", told)
     return folder / "run"
 
 
@@ -37,10 +38,10 @@ def test_an_export_is_checked_on_the_spot_and_says_so(kind: str, model: Path, te
     for number, folder in enumerate((model, teller)):
         out = tmp_path / str(number)
         told = regard("export", folder, out, "--to", kind).stderr.decode()
-        assert f"8 of 8 texts decode to the same tokens here and in {FORMATS[kind]}" in told
+        assert re.search(f"8 of 8 .*{FORMATS[kind]}", told)
         told = regard("export", folder, tmp_path / f"{number}-texts", "--to", kind, "--texts", texts).stderr.decode()
-        assert "checked: 3 of 3" in told
-        assert "is there already" in regard("export", folder, out, "--to", kind, code=2).stderr.decode()
+        assert "3 of 3" in told
+        assert str(out) in regard("export", folder, out, "--to", kind, code=2).stderr.decode()
         assert (out / "tokenizer.json").exists()
 
 
@@ -59,29 +60,25 @@ def test_what_went_out_says_the_same_there_and_comes_back(model: Path, teller: P
         asked = ["--beam", 1, "--max-tokens", 9]
         ours = regard("run", folder, *asked, stdin=lines.encode()).stdout
         assert ours.decode().split("\n")[0].split() == text.split()
-        assert "the model is in" in regard("import", out, back).stderr.decode()
+        assert str(back) in regard("import", out, back).stderr.decode()
         assert regard("run", back, *asked, stdin=lines.encode()).stdout == ours
         assert regard("run", out, *asked, stdin=lines.encode()).stdout == ours
-        assert "brought to Regard from" in (back / "README.md").read_text("utf-8")
-        assert "is there already" in regard("import", out, back, code=2).stderr.decode()
+        assert re.search(rf"{back.name}\b.* {name}\b", (back / "README.md").read_text("utf-8"))
+        assert str(back) in regard("import", out, back, code=2).stderr.decode()
 
 
 def test_what_cannot_travel_is_told(model: Path, tmp_path: Path) -> None:
-    assert (
-        "no such format; choose native, huggingface"
-        in regard("export", model, tmp_path / "x", "--to", "tf", code=2).stderr.decode()
-    )
+    refused = regard("export", model, tmp_path / "x", "--to", "tf", code=2).stderr.decode()
+    assert re.search("--to tf.*native, huggingface", refused)
     assert not (tmp_path / "x").exists()
-    assert (
-        "holds no line"
-        in regard("export", model, tmp_path / "x", "--to", "onnx", "--texts", "/dev/null", code=2).stderr.decode()
-    )
+    refused = regard("export", model, tmp_path / "x", "--to", "onnx", "--texts", "/dev/null", code=2).stderr.decode()
+    assert re.search("/dev/null.*--texts", refused)
     described = json.loads((model / "config.json").read_text("utf-8"))
     assert described["format"] == "regard"
     assert "model_type" in regard("import", model, tmp_path / "y", code=2).stderr.decode()
     file = tmp_path / "model.pt"
     file.write_bytes(b"x")
-    assert "is no folder of a model" in regard("import", file, tmp_path / "y", code=2).stderr.decode()
+    assert str(file) in regard("import", file, tmp_path / "y", code=2).stderr.decode()
 
 
 def test_a_language_model_goes_on_with_lines_and_scores_them(teller: Path, tmp_path: Path) -> None:
@@ -97,4 +94,4 @@ def test_a_language_model_goes_on_with_lines_and_scores_them(teller: Path, tmp_p
     text.write_text("rot grün blau\n" * 9, "utf-8")
     found = json.loads(regard("evaluate", teller, "--text", text, "--json").stdout)
     assert found["word_perplexity"] == pytest.approx(2.718281828459045 ** (found["loss"] * found["tokens"] / 36))
-    assert "the file is empty" in regard("evaluate", teller, "--text", "/dev/null", code=2).stderr.decode()
+    assert re.search("/dev/null.*empty", regard("evaluate", teller, "--text", "/dev/null", code=2).stderr.decode())

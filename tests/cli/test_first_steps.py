@@ -1,6 +1,7 @@
 """What a newcomer meets: two files and nothing else, check, init, doctor, and alignments."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -62,11 +63,11 @@ def test_two_files_are_enough(tmp_path: Path) -> None:
     small = [f"--set=model.{key}=1" for key in ("encoder_layers", "decoder_layers")]
     done = regard("train", *files, "--minutes", 0.02, *small, "--out", tmp_path / "run").stderr.decode()
     assert "180 pairs" in done
-    assert "held out" in done
+    assert "10.0%" in done
     sources, targets = ((tmp_path / "run" / f"valid.{side}").read_text("utf-8") for side in ("source", "target"))
     assert len(sources.splitlines()) == len(targets.splitlines()) > 0
     trained = (tmp_path / "train.src").read_text("utf-8").splitlines()
-    assert f"training on {sum(line not in sources.splitlines() for line in trained)} pairs" in done
+    assert f" {sum(line not in sources.splitlines() for line in trained)} pairs" in done
 
 
 def test_check_names_every_problem_by_file_and_line(tmp_path: Path) -> None:
@@ -78,36 +79,28 @@ def test_check_names_every_problem_by_file_and_line(tmp_path: Path) -> None:
     files += [f"--valid-{name}={tmp_path / file}" for name, file in (("source", "va"), ("target", "vb"))]
     done = json.loads(regard("check", *files, "--minutes", 0.01, "--json").stdout)
     a, va = str(tmp_path / "a"), str(tmp_path / "va")
-    assert done["problems"] == {
-        "empty": [[a, 2]],
-        "the same on both sides": [[a, 3]],
-        "said before": [[a, 4]],
-        "one side over 5 times as long as the other": [[a, 6]],
-        "cyrillic letters, where most are latin": [[a, 5]],
-        "a source that is also trained on": [[va, 1]],
-    }
-    assert "largest batch fits" in done["memory"]
+    wanted = {"empty": [a, 2], "same": [a, 3], "before": [a, 4], "5": [a, 6], "cyrillic": [a, 5], "trained": [va, 1]}
+    assert len(done["problems"]) == len(wanted)
+    for word, place in wanted.items():
+        assert [places for problem, places in done["problems"].items() if word in problem] == [[place]]
+    assert "GiB" in done["memory"]
 
 
 @pytest.mark.parametrize(
     ("target", "told"),
-    [
-        (b"eins\n", "without a counterpart: {a}, line 2"),
-        (b"eins\n\xffzwei\n", "not UTF-8: {b}, line 2"),
-        (b"\0eins\nzwei\n", "NUL bytes: {b}, line 1"),
-    ],
+    [(b"eins\n", "{a}, line 2"), (b"eins\n\xffzwei\n", "UTF-8.*{b}, line 2"), (b"\0eins\nzwei\n", "NUL.*{b}, line 1")],
 )
 def test_check_ends_with_2_where_training_would(tmp_path: Path, target: bytes, told: str) -> None:
     a, b = tmp_path / "a", tmp_path / "b"
     a.write_bytes(b"one\ntwo\n")
     b.write_bytes(target)
-    assert told.format(a=a, b=b) in regard("check", "--source", a, "--target", b, code=2).stdout.decode()
+    assert re.search(told.format(a=a, b=b), regard("check", "--source", a, "--target", b, code=2).stdout.decode())
 
 
 def test_init_prints_a_recipe_that_is_read() -> None:
     recipe = parse(Recipe, regard("init").stdout.decode(), "init")
     assert recipe.data.hold_out == 0.02
-    assert "choose translation" in regard("init", "cooking", code=2).stderr.decode()
+    assert re.search("'cooking'.*translation", regard("init", "cooking", code=2).stderr.decode())
 
 
 def test_doctor_tells_what_is_there() -> None:
@@ -134,7 +127,8 @@ def test_the_head_that_aligns_best_is_found_kept_and_used(model: Path, tmp_path:
     assert {int(link.split("-")[1]) for link in pharaoh.split()} == set(range(len(text.split())))
     wrong = tmp_path / "wrong"
     wrong.write_text("0-99\n" * len(lengths), "utf-8")
-    assert "count words from 0" in regard("evaluate", model, *files, "--alignment", wrong, code=2).stderr.decode()
+    refused = regard("evaluate", model, *files, "--alignment", wrong, code=2)
+    assert re.search("line 1 .*0-99", refused.stderr.decode())
 
 
 def test_pronunciations_count_the_nearest_of_several_ways(model: Path, tmp_path: Path) -> None:
@@ -166,25 +160,11 @@ def test_a_missing_torch_is_told_with_the_way_to_get_it() -> None:
     code = "import sys; sys.modules['torch'] = None; from regard.cli.main import main; main()"
     done = subprocess.run([sys.executable, "-c", code, "train", "recipe.yaml"], capture_output=True, check=False)
     assert done.returncode == 2
-    assert done.stderr.startswith(b"regard: torch is not installed; pip install 'regard[train]'")
+    assert re.match(rb"regard: torch .*'regard\[train\]'", done.stderr)
 
 
 def test_a_model_whose_training_goes_on_says_so(model: Path, tmp_path: Path) -> None:
     shutil.copytree(model, tmp_path / "run")
-    assert b"has not ended" not in regard("run", tmp_path / "run", stdin=b"rot\n").stderr
+    assert str(tmp_path / "run").encode() not in regard("run", tmp_path / "run", stdin=b"rot\n").stderr
     (tmp_path / "run" / "README.md").unlink()
-    assert b"has not ended" in regard("run", tmp_path / "run", stdin=b"rot\n").stderr
-
-
-@pytest.mark.slow
-def test_the_demo_trains_scores_and_draws(tmp_path: Path) -> None:
-    told = regard("demo", "--out", tmp_path / "demo", "--minutes", 0.1).stdout.decode()
-    assert "1,000 test sentences (synthetic)" in told
-    assert "BLEU" in told
-    assert "alignment error rate 0." in told
-    assert told.count("→") == 10
-    assert "Now try:" in told
-    assert "synthetic" in (tmp_path / "demo" / "apple.svg").read_text("utf-8")
-    assert "daily/train (synthetic)" in (tmp_path / "demo" / "README.md").read_text("utf-8")
-    again = regard("demo", "--out", tmp_path / "demo", "--minutes", 0.1).stderr.decode()
-    assert "this run is finished" in again
+    assert str(tmp_path / "run").encode() in regard("run", tmp_path / "run", stdin=b"rot\n").stderr

@@ -5,6 +5,7 @@ import os
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ def reader(home: Path, task: str, trunk: str = "bert") -> Path:
         folder.mkdir()
         path = recipe(folder, task, {"trunk": TRUNKS[trunk]})
         _, told = regard("train", path, "--out", folder / "run", "--threads", 1)
-        assert "done: best" in told
+        assert "best" in told
         _MADE[key] = folder / "run"
     return _MADE[key]
 
@@ -105,13 +106,13 @@ def test_every_question_is_judged_and_looked_at(task: str, home: Path, tmp_path:
     assert regard("attend", model, LINES[task][0])[0]
     with pytest.raises(UserError, match="blank"):
         regard("attend", model, " ")
-    assert "reader for" in (model / "README.md").read_text("utf-8")
+    assert re.search(f"reader .*{task}", (model / "README.md").read_text("utf-8"))
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_every_question_goes_out_to_transformers(task: str, home: Path, tmp_path: Path) -> None:
     _, told = regard("export", reader(home, task), tmp_path / "out", "--to", "huggingface")
-    assert "checked: answers to 8 texts differ by" in told
+    assert re.search(r" 8 texts .*\de[-+]\d", told)
     for kind in ("onnx", "native"):
         with pytest.raises(UserError, match="reader"):
             regard("export", reader(home, task), tmp_path / kind, "--to", kind)
@@ -139,9 +140,9 @@ def test_decoders_and_elmo_read_too(trunk: str, home: Path, tmp_path: Path) -> N
     elif trunk == "elmo":
         assert regard("attend", model, "one up")[0]
     else:
-        with pytest.raises(UserError, match="there is no attention in this model"):
+        with pytest.raises(UserError, match="attention"):
             regard("attend", model, "one up")
-    with pytest.raises(UserError, match=f"{trunk} reads here"):
+    with pytest.raises(UserError, match=f"{trunk} .*BERT"):
         regard("export", model, tmp_path / "out", "--to", "huggingface")
 
 
@@ -152,29 +153,29 @@ def test_choices_of_any_length_are_looked_at(home: Path) -> None:
 
 def test_lines_of_the_wrong_parts_are_named(home: Path) -> None:
     for task, line, told in [
-        ("classification", "a\tb", "line 3 holds 2 parts; give a text, with a tab"),
-        ("regression", "a", "line 3 holds 1 parts; give two texts, with a tab"),
-        ("choice", "a\tb", "line 3 holds 2 parts; give a context and two choices or more"),
-        ("spans", "a\tb\tc", "line 3 holds 3 parts; give a document and a question"),
+        ("classification", "a\tb", r"line 3 .*\b2 .*\btext\b"),
+        ("regression", "a", r"line 3 .*\b1 .*\btexts\b"),
+        ("choice", "a\tb", r"line 3 .*\b2 .*choices"),
+        ("spans", "a\tb\tc", r"line 3 .*\b3 .*question"),
     ]:
         with pytest.raises(UserError, match=told):
             regard("run", reader(home, task), stdin=f"{LINES[task][0]}\n\n{line}\n".encode())
-    with pytest.raises(UserError, match="--vectors is not for readers"):
+    with pytest.raises(UserError, match="--vectors .*reader"):
         regard("run", reader(home, "choice"), "--vectors", stdin=b"a\n")
-    with pytest.raises(UserError, match="a reader --data"):
+    with pytest.raises(UserError, match="reader .*--data"):
         regard("evaluate", reader(home, "choice"), "--text", "x.txt")
 
 
 def test_long_lines_are_told_of_and_long_documents_are_read(home: Path) -> None:
     long = " ".join(words_at(3, 400))
     _, told = regard("run", reader(home, "classification"), stdin=f"{long}\nup\n".encode())
-    assert "1 of the lines are longer than 30 tokens; the rest of them is not read" in told
+    assert re.search(r"\b1 .* 30 tokens", told)
     out, told = regard("run", reader(home, "spans"), "--json", stdin=f"{long}\tso?\n".encode())
-    assert "not read" not in told
+    assert "30 tokens" not in told
     assert json.loads(out)["answer"] in long
     out, told = regard("run", reader(home, "tagging"), stdin=f"{long}\n".encode())
     assert len(out.split()) == 400
-    assert "not read" not in told
+    assert "30 tokens" not in told
 
 
 def test_labels_of_any_spelling_make_one_line(tmp_path: Path) -> None:
@@ -193,26 +194,26 @@ def test_mistakes_are_told_with_a_way_out(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "s.json").write_text("{}")
     translator = base(tmp_path, "transformer")
     for settings, told in [
-        ([f"data.train=[{{file: {tmp_path}/one.tsv}}]", "data.hold_out=0"], "1 different labels, where 2 to 1000"),
-        (["model.base=nowhere/at-all"], "nowhere/at-all: is no folder"),
-        ([f"model.base={translator}"], "a transformer is made for pairs of texts"),
-        (["data.max_length=41"], "data.max_length 41 is longer than the 40 positions of this model"),
-        ([f"data.train=[{{file: {tmp_path}/s.json}}]"], r"s\.json: classification is read from files that end in"),
-        (["data.train=[{corpus: glue/MNLI/train}]"], "REGARD_DATA, which is not set"),
-        (["data.train=[{corpus: glue/MNLI/trian}]"], "did you mean glue/MNLI/train"),
-        (["train.metric=bleu"], "no metric 'bleu' for classification"),
-        (["train.auxiliary=0.5"], r"train\.auxiliary .* set it to 0"),
-        (["train.frozen=2"], r"train\.frozen 2 of 1 layers"),
-        (["model.symmetric=true"], r"model\.symmetric .* drop it"),
-        (["model.fresh=true"], "give base, or drop it"),
-        (["data.max_length=4"], "use 5 or more"),
+        ([f"data.train=[{{file: {tmp_path}/one.tsv}}]", "data.hold_out=0"], r"\b1 .*labels.*\b2 .*\b1000\b"),
+        (["model.base=nowhere/at-all"], "nowhere/at-all"),
+        ([f"model.base={translator}"], "transformer .*pairs"),
+        (["data.max_length=41"], "data.max_length 41 .* 40 "),
+        ([f"data.train=[{{file: {tmp_path}/s.json}}]"], r"s\.json.*classification .*\.jsonl"),
+        (["data.train=[{corpus: glue/MNLI/train}]"], "glue .*REGARD_DATA"),
+        (["data.train=[{corpus: glue/MNLI/trian}]"], "'glue/MNLI/trian'.*glue/MNLI/train"),
+        (["train.metric=bleu"], "'bleu' .*classification.*accuracy"),
+        (["train.auxiliary=0.5"], r"train\.auxiliary .*\b0\b"),
+        (["train.frozen=2"], r"train\.frozen 2 .*\b1\b"),
+        (["model.symmetric=true"], r"model\.symmetric .*pairs"),
+        (["model.fresh=true"], "fresh .*base"),
+        (["data.max_length=4"], r"max_length 4 .*\b5\b"),
     ]:
         with pytest.raises(UserError, match=told):
             regard("train", path, "--out", tmp_path / "x", *(part for each in settings for part in ("--set", each)))
     other = recipe(tmp_path, "tagging", {"trunk": TRUNKS["recurrent_text"]}, lora=2)
-    with pytest.raises(UserError, match="this model has none; use frozen"):
+    with pytest.raises(UserError, match=r"train\.lora .*frozen"):
         regard("train", other, "--out", tmp_path / "z")
     (tmp_path / "new.txt").write_text("zor\n")
-    with pytest.raises(UserError, match="give it by --from"):
+    with pytest.raises(UserError, match="--new-words .*--from"):
         regard("train", path, "--new-words", tmp_path / "new.txt", "--out", tmp_path / "y")
     assert not (tmp_path / "x/model.safetensors").exists()

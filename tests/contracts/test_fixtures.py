@@ -11,6 +11,7 @@ from safetensors.numpy import load_file
 
 from tests.cli.reading import regard
 from tests.fixtures.make import HERE, MODELS, PINNED, RUNS, TRAININGS, digest, machine, trained
+from tests.train import toy
 
 SAYS = json.loads((HERE / "says.json").read_text("utf-8"))
 NUMBER = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
@@ -32,8 +33,9 @@ def test_a_model_of_an_earlier_version_says_the_same(name: str, place: int) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PINNED)
-def test_a_training_ends_with_the_same_bits(name: str, tmp_path: Path) -> None:
-    checkpoint = trained(name, tmp_path / "run")
+def test_a_training_ends_with_the_same_bits(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(HERE)
+    checkpoint = trained(name, tmp_path / "run", toy.regard)
     for stored in json.loads((TRAININGS / "sums.json").read_text("utf-8")):
         if stored["machine"] == machine():
             assert digest(checkpoint) == stored["sha256"][name]

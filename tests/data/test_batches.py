@@ -70,7 +70,7 @@ def test_waste_is_the_share_of_padding() -> None:
 
 
 def test_batches_that_cannot_be_are_refused() -> None:
-    with pytest.raises(UserError, match="say 4096"):
+    with pytest.raises(UserError, match=" 0 .*4096"):
         plan(SOURCE, TARGET, 0, None)
-    with pytest.raises(UserError, match="700 source lengths and 699"):
+    with pytest.raises(UserError, match="700 .*699 "):
         plan(SOURCE, TARGET[1:], 256, None)

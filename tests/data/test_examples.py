@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any, get_args
 
@@ -122,36 +123,36 @@ def test_a_file_of_another_layout_is_refused_with_those_the_task_takes(tmp_path:
     others = {ending for endings in ENDINGS.values() for ending in endings if not ending.endswith(".gz")} | {".csv"}
     for ending in others - {*ENDINGS[task]}:
         message = refusal(put(tmp_path / f"a{ending}", "x"), task)
-        assert f"a{ending}: {task} is read from files that end in {ENDINGS[task][0]}" in message
+        assert re.search(f"a{ending}.*{task}.*{', '.join(ENDINGS[task])}", message)
 
 
 @pytest.mark.parametrize(
     ("text", "task", "why"),
     [
-        ("a\tb\tc\nd\te\n", "classification", "line 2: columns: 2, not 3 as before"),
-        ("text\tlabel\na\tb\tc\n", "classification", "line 2: columns: 3, not 2 as before"),
-        ("a\t1\n\n", "classification", "line 2: columns: 1, not 2"),
-        ("alone\n", "classification", "line 1: columns: 1, and no line of names"),
-        ("a\tb\tc\td\n", "classification", "line 1: columns: 4, and no line of names"),
-        ("text\tgrade\na\t1\n", "classification", "line 1: columns text, grade; name them text and label"),
-        ("label\tfirst\n1\ta\n", "classification", "line 1: columns label, first; name them"),
-        ("\t".join(["label"] * 9999), "classification", "line 1: columns label, label"),
-        ("a\tx\nb\t \n", "classification", "line 2: the label '' is empty"),
-        ("text\tlabel\na\tgood\n", "regression", "line 2: the label 'good' is no finite number"),
-        ("a\t1\nb\tnan\n", "regression", "line 2: the label 'nan' is no finite number"),
-        ("a\t-1e999\n", "regression", "line 1: the label '-1e999' is no finite number"),
-        ("a\t" + "9" * 9999, "regression", "is no finite number; mend the label"),
-        ("text\tlabel\n", "classification", "there is no example in it"),
-        ("", "regression", "there is no example in it"),
-        ("a\0\tb", "classification", "line 1: NUL"),
-        (b"a\tb\n\xff\tb\n", "classification", "line 2: byte 4"),
+        ("a\tb\tc\nd\te\n", "classification", "line 2.*columns.* 2.* 3 "),
+        ("text\tlabel\na\tb\tc\n", "classification", "line 2.*columns.* 3.* 2 "),
+        ("a\t1\n\n", "classification", "line 2.*columns.* 1.* 2 "),
+        ("alone\n", "classification", "line 1.*columns.* 1"),
+        ("a\tb\tc\td\n", "classification", "line 1.*columns.* 4"),
+        ("text\tgrade\na\t1\n", "classification", "line 1.*text, grade.*text.*label"),
+        ("label\tfirst\n1\ta\n", "classification", "line 1.*label, first.*text.*label"),
+        ("\t".join(["label"] * 9999), "classification", "line 1.*label, label"),
+        ("a\tx\nb\t \n", "classification", "line 2.*label.*''"),
+        ("text\tlabel\na\tgood\n", "regression", "line 2.*label.*'good'.*number"),
+        ("a\t1\nb\tnan\n", "regression", "line 2.*label.*'nan'.*number"),
+        ("a\t-1e999\n", "regression", "line 1.*label.*'-1e999'.*number"),
+        ("a\t" + "9" * 9999, "regression", "line 1.*label.*'9{59} .*number"),
+        ("text\tlabel\n", "classification", "example"),
+        ("", "regression", "example"),
+        ("a\0\tb", "classification", "line 1.*NUL"),
+        (b"a\tb\n\xff\tb\n", "classification", "line 2.*byte 4 "),
     ],
 )
 def test_broken_tables_are_told_by_line(tmp_path: Path, text: str | bytes, task: LabelTask, why: str) -> None:
     config = put(tmp_path / "a.tsv", text)
     message = refusal(config, task)
     assert message.startswith(str(config.file))
-    assert why in message
+    assert re.search(why, message)
 
 
 NO_OBJECTS = ["", "{", "[1]", "7", "null", "{}", '"text"', "[" * 100_000]
@@ -194,37 +195,39 @@ def test_broken_objects_are_told_by_line_with_one_that_would_do(tmp_path: Path, 
     config = put(tmp_path / "a.jsonl", f"{good}\n{row}\n")
     assert next(examples(config, task)).line == 1
     message = refusal(config, task)
-    assert f"{config.file}, line 2: no example (" in message
-    assert f"write an object such as {good}" in message
+    assert f"{config.file}, line 2" in message
+    assert good in message
 
 
 def test_broken_columns_of_words_are_told_by_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "line 1: columns: 1, not 2 or more" in refusal(put(tmp_path / "a.conll", "a\nb\n"), "tagging")
+    message = refusal(put(tmp_path / "a.conll", "a\nb\n"), "tagging")
+    assert re.search("line 1.*columns.* 1.* 2 ", message)
     message = refusal(put(tmp_path / "b.conll", "a X O\n\n# a remark: 1\n"), "tagging")
-    assert "line 3: columns: 4, not 3 as before; write a word first" in message
-    assert "no example" in refusal(put(tmp_path / "c.conll", "\n-DOCSTART- O\n\n"), "tagging")
+    assert re.search("line 3.*columns.* 4.* 3 .*word.*tag", message)
+    assert "example" in refusal(put(tmp_path / "c.conll", "\n-DOCSTART- O\n\n"), "tagging")
     monkeypatch.setattr(module, "LONGEST", 20)
     assert len(read_examples([put(tmp_path / "d.conll", "a O\n\n" * 50)], "tagging")) == 50
     message = refusal(put(tmp_path / "e.conll", "a O\n\n" + "a O\n" * 50), "tagging")
-    assert "line 3: a sentence without end; put a blank line" in message
+    assert re.search("line 3.*sentence", message)
 
 
 def test_broken_questions_are_told_by_their_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     good = paragraph("Here.", (0, "Here"))
     for bad in (paragraph("Here."), paragraph("Here.", (1, "Here")), paragraph("Here.", (0, 7))):  # type: ignore[arg-type]
         message = refusal(put(tmp_path / "a.json", squad([good], [bad])), "spans")
-        assert "a.json, question 2: not of SQuAD's layout (" in message
+        assert re.search(r"a\.json.*question 2.*SQuAD", message)
         assert "answer_start" in message
     for bad in ({"context": 7, "qas": [{"question": "?", "answers": []}]}, {"context": "a", "qas": [7]}):
-        assert "question 1: not of" in refusal(put(tmp_path / "b.json", squad([bad])), "spans")
+        assert re.search("question 1.*SQuAD", refusal(put(tmp_path / "b.json", squad([bad])), "spans"))
     for text in ("", "{", "[]", "7", '{"data": 7}', '{"data": ["a"]}', "[" * 100_000, b"\xff\xfe\xff"):
-        assert "c.json: not of SQuAD's layout" in refusal(put(tmp_path / "c.json", text), "spans")
-    assert "no example" in refusal(put(tmp_path / "d.json", squad([])), "spans")
-    assert "e.json: cannot be read (No such file" in refusal(ExamplesConfig(file=str(tmp_path / "e.json")), "spans")
-    with pytest.raises(UserError, match="file .* holds what no text or path does"):
+        assert re.search(r"c\.json.*SQuAD", refusal(put(tmp_path / "c.json", text), "spans"))
+    assert "example" in refusal(put(tmp_path / "d.json", squad([])), "spans")
+    message = refusal(ExamplesConfig(file=str(tmp_path / "e.json")), "spans")
+    assert re.search(r"e\.json.*No such file", message)
+    with pytest.raises(UserError, match=r"file 'a\\x00\.json'.* 7 .*4,096"):
         ExamplesConfig(file="a\0.json")
     monkeypatch.setattr(module, "LARGEST", 1 << 20)
-    assert "larger than 1 MB" in refusal(put(tmp_path / "f.json", " " * (1 << 20) + "{}"), "spans")
+    assert re.search(r"f\.json.* 1 MB", refusal(put(tmp_path / "f.json", " " * (1 << 20) + "{}"), "spans"))
 
 
 def test_named_corpora_have_the_columns_of_the_official_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,7 +248,7 @@ def test_named_corpora_have_the_columns_of_the_official_files(tmp_path: Path, mo
         put(tmp_path / "glue" / name, text)
         assert list(examples(ExamplesConfig(corpus=corpus), "classification")) == [example]
     put(tmp_path / "glue" / "SST-2" / "dev.tsv", "sentence\tlabel\na\n")
-    assert "line 2: columns: 1" in refusal(ExamplesConfig(corpus="glue/SST-2/dev"), "classification")
+    assert re.search("line 2.*columns.* 1", refusal(ExamplesConfig(corpus="glue/SST-2/dev"), "classification"))
 
 
 def test_a_corpus_that_is_not_there_or_not_for_the_task_is_refused(
@@ -253,12 +256,14 @@ def test_a_corpus_that_is_not_there_or_not_for_the_task_is_refused(
 ) -> None:
     monkeypatch.setenv("REGARD_DATA", str(tmp_path))
     message = refusal(ExamplesConfig(corpus="glue/QNLI/train"), "classification")
-    assert message.startswith(f"{tmp_path / 'glue/QNLI/train.tsv'}: no such file; set REGARD_DATA to the folder")
-    assert "part of GLUE" in message
-    assert "part of SQuAD v1.1" in refusal(ExamplesConfig(corpus="squad/test"), "spans")
-    assert "did you mean glue/SST-2/train?" in refusal(ExamplesConfig(corpus="glue/SST2/train"), "classification")
+    assert message.startswith(str(tmp_path / "glue/QNLI/train.tsv"))
+    assert "REGARD_DATA" in message
+    assert "GLUE" in message
+    assert "SQuAD v1.1" in refusal(ExamplesConfig(corpus="squad/test"), "spans")
+    message = refusal(ExamplesConfig(corpus="glue/SST2/train"), "classification")
+    assert re.search("'glue/SST2/train'[^/]*glue/SST-2/train", message), "the nearest before all others"
     for corpus, fit, task in (("glue/STS-B/dev", "regression", "classification"), ("squad/all", "spans", "tagging")):
-        assert f"{corpus} is a corpus for {fit}, not for {task}" in refusal(ExamplesConfig(corpus=corpus), task)
+        assert re.search(f"{corpus}.*{fit}.*{task}", refusal(ExamplesConfig(corpus=corpus), task))
     monkeypatch.delenv("REGARD_DATA")
     assert "export REGARD_DATA=" in refusal(ExamplesConfig(corpus="glue/SST-2/dev"), "classification")
 
@@ -355,24 +360,24 @@ def test_a_limit_draws_the_same_examples_every_time_and_a_larger_one_adds_to_the
 
 def test_a_share_that_holds_out_all_or_nothing_is_refused(tmp_path: Path) -> None:
     config = put(tmp_path / "a.tsv", "a\t1\n")  # crc32 of "a" is 0.91 of the way
-    with pytest.raises(UserError, match="hold_out 0.5 of so few examples is none"):
+    with pytest.raises(UserError, match=r"hold_out 0\.5 .*\bnone\b"):
         split(LabelledDataConfig(train=(config,), hold_out=0.5), "classification")
     config = put(tmp_path / "a.tsv", "c\t1\n")  # 0.02
-    with pytest.raises(UserError, match="hold_out 0.5 of so few examples is all"):
+    with pytest.raises(UserError, match=r"hold_out 0\.5 .*\ball\b"):
         split(LabelledDataConfig(train=(config,), hold_out=0.5), "classification")
 
 
 def test_settings_that_cannot_work_are_refused() -> None:
     some = (ExamplesConfig(file="a.tsv"),)
     for ways in ({}, {"file": "a.tsv", "corpus": "squad/all"}):
-        with pytest.raises(UserError, match="give one of the two"):
+        with pytest.raises(UserError, match=f"file {ways.get('file')} .*corpus {ways.get('corpus')}"):
             ExamplesConfig(**ways)
     for given_settings, why in (
-        ({"train": ()}, "train names no examples"),
-        ({"train": some, "hold_out": 0.6}, "hold_out 0.6; give a share up to 0.5, or valid, not both"),
-        ({"train": some, "valid": some, "hold_out": 0.1}, "or valid, not both"),
-        ({"train": some, "limit": 0}, "limit 0 is outside 1 to"),
-        ({"train": some, "max_length": 4}, "max_length 4 has room for marks only"),
+        ({"train": ()}, "train .*examples"),
+        ({"train": some, "hold_out": 0.6}, r"hold_out 0\.6.* 0\.5.*valid"),
+        ({"train": some, "valid": some, "hold_out": 0.1}, r"hold_out 0\.1.* 0\.5.*valid"),
+        ({"train": some, "limit": 0}, "limit 0 .* 1 .*1,000,000,000"),
+        ({"train": some, "max_length": 4}, "max_length 4 .* 5 "),
     ):
         with pytest.raises(UserError, match=why):
             LabelledDataConfig(**given_settings)  # type: ignore[arg-type]
@@ -423,7 +428,7 @@ def test_texts_of_labelled_corpora_are_read_without_their_labels(
     ],
 )
 def test_a_header_of_other_names_is_no_example(tmp_path: Path, text: str, task: LabelTask, labelled: bool) -> None:
-    with pytest.raises(UserError, match="line 1: .*if line 1 names the columns, call them text and label"):
+    with pytest.raises(UserError, match="line 1.*columns.*text.*label"):
         list(examples(put(tmp_path / "a.tsv", text), task, labelled=labelled))
 
 

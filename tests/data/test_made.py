@@ -16,7 +16,9 @@ def test_copies_are_the_same_at_every_call_and_in_one_split_alone() -> None:
     assert all(source == target and 4 <= len(source.split()) <= 20 for source, target in splits["valid"])
 
 
-@pytest.mark.parametrize(("name", "told"), [("copy/dev", "use train, valid, test"), ("copy", "or daily/train")])
+@pytest.mark.parametrize(
+    ("name", "told"), [("copy/dev", "train, valid, test"), ("daily/dev", "train, valid, test"), ("copy", "daily/train")]
+)
 def test_what_is_not_made_is_told(name: str, told: str) -> None:
     with pytest.raises(UserError, match=told):
         list(pairs(PairsConfig(corpus=name)))

@@ -47,7 +47,7 @@ def test_an_interrupted_build_leaves_nothing_behind(tmp_path: Path, error: type[
     with pytest.raises(error):
         build(tmp_path / "s", rows(), vocabulary=99)
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(UserError, match="no whole token store"):
+    with pytest.raises(UserError, match=f"{tmp_path}/s.*store"):
         Store.open(tmp_path / "s")
 
 
@@ -70,9 +70,7 @@ def test_files_of_the_wrong_size_are_told(tmp_path: Path, name: str) -> None:
     data = path.read_bytes()
     for wrong in (data[:-1], data + b"\0\0", b""):
         path.write_bytes(wrong)
-        with pytest.raises(
-            UserError, match=rf"{tmp_path}/s: .*{name} has {len(wrong)} bytes, not {len(data)}.*remove it"
-        ):
+        with pytest.raises(UserError, match=rf"{tmp_path}/s.*{name}.* {len(wrong)} .* {len(data)}\b"):
             Store.open(tmp_path / "s")
     path.unlink()
     with pytest.raises(UserError, match=name):
@@ -86,30 +84,30 @@ def test_a_damaged_index_or_offsets_are_told(tmp_path: Path) -> None:
     damaged = [[], {}, None, good | {"dtype": "object"}, good | {"dtype": "float16"}, good | {"rows": "x"}]
     for index in [*damaged, good | {"rows": 3}, good | {"rows": -1}, good | {"tokens": [13]}, good | {"version": 2}]:
         path.write_text(json.dumps(index))
-        with pytest.raises(UserError, match="no whole token store"):
+        with pytest.raises(UserError, match=f"{tmp_path}/s.*store"):
             Store.open(tmp_path / "s")
     build(tmp_path / "t", ROWS, vocabulary=65536)
     shutil.rmtree(tmp_path / "s")
     (tmp_path / "t").rename(tmp_path / "s")
     for offsets in ([0, 5, 3, 4, 13], [1, 3, 3, 4, 13], [0, 3, 3, 4, 12]):
         np.array(offsets, "<i8").tofile(tmp_path / "s" / "source.offsets")
-        with pytest.raises(UserError, match="source.offsets has changed since it was written"):
+        with pytest.raises(UserError, match=rf"{tmp_path}/s.*source\.offsets"):
             Store.open(tmp_path / "s")
         write_manifest(tmp_path / "s")
-        with pytest.raises(UserError, match="offsets do not fit"):
+        with pytest.raises(UserError, match=f"{tmp_path}/s.*offsets.*tokens"):
             Store.open(tmp_path / "s")
 
 
 def test_what_cannot_be_stored_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no pairs to store"):
+    with pytest.raises(UserError, match=f"{tmp_path}/s.*pairs"):
         build(tmp_path / "s", [], vocabulary=9)
     for wrong in (9, -1):
-        with pytest.raises(UserError, match="are outside 9 words"):
+        with pytest.raises(UserError, match=f"ids.* {wrong} .* 9 "):
             build(tmp_path / "s", [([wrong], [1])], vocabulary=9)
     assert list(tmp_path.iterdir()) == []
     build(tmp_path / "s", ROWS, vocabulary=65536)
-    with pytest.raises(UserError, match="something already; remove it"):
+    with pytest.raises(UserError, match=f"{tmp_path}/s: .*already"):
         build(tmp_path / "s", ROWS, vocabulary=65536)
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="cannot be written"):
+    with pytest.raises(UserError, match=f"{tmp_path}/file/s.*Not a directory"):
         build(tmp_path / "file" / "s", ROWS, vocabulary=65536)

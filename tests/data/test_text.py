@@ -1,5 +1,6 @@
 import gzip
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -70,19 +71,18 @@ def test_a_huge_line_is_refused_without_being_held(tmp_path: Path, name: str, mo
     monkeypatch.setattr(text, "LONGEST", 10)
     path = put(tmp_path / name, b"0123456789\nshort\n" + b"x" * 11 + b"\nz\n")
     message = refusal(path)
-    assert "line 3" in message
-    assert "a sentence on each line" in message
+    assert re.search("line 3.* 10 ", message)
     assert list(lines(path, strict=False)) == ["0123456789", "short", "x" * 11, "z"]
 
 
 def test_a_line_without_an_end_costs_a_megabyte_at_most() -> None:
-    with pytest.raises(UserError, match="/dev/zero, line 1: NUL"):
+    with pytest.raises(UserError, match="/dev/zero, line 1.*NUL"):
         list(lines(Path("/dev/zero"), strict=True))
 
 
 def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     assert "No such file" in refusal(tmp_path / "none")
-    assert "check the name" in refusal(tmp_path / "none.gz")
+    assert "No such file" in refusal(tmp_path / "none.gz")
     assert "directory" in refusal(tmp_path)
     assert "null" in refusal(tmp_path / "a\0b")
 
@@ -95,8 +95,7 @@ def test_damaged_gzip_is_an_error(tmp_path: Path, harm: str, strict: bool) -> No
     path = tmp_path / "a.gz"
     path.write_bytes({"cut": whole[:-20], "plain": b"no gzip\n", "flipped": flipped}[harm])
     message = refusal(path, strict=strict)
-    assert "damaged" in message
-    assert "again" in message
+    assert re.search(f"{path}.*gzip", message)
 
 
 def test_pairs_come_from_two_files_or_from_one(tmp_path: Path) -> None:
@@ -114,22 +113,20 @@ def test_pairs_come_from_two_files_or_from_one(tmp_path: Path) -> None:
 def test_unequal_files_are_told_with_both_counts(tmp_path: Path, left: int, right: int) -> None:
     source, target = put(tmp_path / "s", b"x\n" * left), put(tmp_path / "t", b"y\n" * right)
     message = refused_pairs(PairsConfig(source=str(source), target=str(target)))
-    assert f"{source} has {left} lines and {target} has {right}" in message
-    assert "find the missing lines" in message
+    assert re.search(rf"{source}.* {left} .*{target}.* {right}\b", message)
 
 
 def test_rows_that_are_no_pairs_are_told_by_line(tmp_path: Path) -> None:
-    for row, why in [(b"alone", "columns: 1, not 2"), (b"a\tb\tc", "columns: 3, not 2")]:
+    for row, why in [(b"alone", "columns.* 1.* 2"), (b"a\tb\tc", "columns.* 3.* 2")]:
         path = put(tmp_path / "a.tsv", b"a\tb\n" + row)
         message = refused_pairs(PairsConfig(pairs=str(path)))
-        assert f"{path}, line 2: {why}" in message
-        assert "one tab" in message
+        assert re.search(f"{path}, line 2.*{why}.*tab", message)
     good = b'{"source": "a", "target": "b"}\n'
     bad = [b"{", b"", b"[1]", b"7", b'{"source": "a"}', b'{"source": 1, "target": 2}', b'{"source": "a", "target": []}']
     for row in [*bad, rb'{"source": "\ud800", "target": "b"}', b"[" * 100_000]:
         path = put(tmp_path / "a.jsonl", good + row + b"\n")
         message = refused_pairs(PairsConfig(pairs=str(path)))
-        assert f"{path}, line 2: no pair" in message
+        assert f"{path}, line 2" in message
         assert '"source": "a cat"' in message
 
 
@@ -138,8 +135,7 @@ def test_an_empty_file_is_an_error(tmp_path: Path, config: dict[str, str]) -> No
     for name in config.values():
         put(tmp_path / name, b"")
     message = refused_pairs(PairsConfig(**{key: str(tmp_path / name) for key, name in config.items()}))
-    assert str(tmp_path / next(iter(config.values()))) in message
-    assert "is empty" in message
+    assert re.search(f"{tmp_path / next(iter(config.values()))}.*empty", message)
 
 
 def test_named_corpora_are_found_below_the_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,13 +143,13 @@ def test_named_corpora_are_found_below_the_data_folder(tmp_path: Path, monkeypat
     with pytest.raises(UserError, match="export REGARD_DATA="):
         named("multi30k", "en", "de", "train")
     monkeypatch.setenv("REGARD_DATA", str(tmp_path))
-    with pytest.raises(UserError, match="did you mean multi30k?"):
+    with pytest.raises(UserError, match="'mutli30k'(.*multi30k){3}"):
         named("mutli30k", "en", "de", "train")
-    with pytest.raises(UserError, match="'dev'; use train, valid, test"):
+    with pytest.raises(UserError, match="'dev'.*train, valid, test"):
         named("multi30k", "en", "de", "dev")
     (tmp_path / "multi30k" / "tok").mkdir(parents=True)
     put(tmp_path / "multi30k" / "tok" / "val.lc.norm.tok.en", b"x")
-    with pytest.raises(UserError, match=r"val\.lc\.norm\.tok\.de: no such file; set REGARD_DATA"):
+    with pytest.raises(UserError, match=r"val\.lc\.norm\.tok\.de.*REGARD_DATA"):
         named("multi30k-tok", "en", "de", "valid")
     path = put(tmp_path / "multi30k" / "tok" / "val.lc.norm.tok.de", b"y")
     assert named("multi30k-tok", "en", "de", "valid").target == str(path)
@@ -169,17 +165,17 @@ def test_multi30k_has_its_known_size(split: str, count: int, monkeypatch: pytest
 
 def test_settings_that_cannot_work_are_refused() -> None:
     for ways in ({}, {"source": "a"}, {"target": "a"}, {"source": "a", "target": "b", "pairs": "c.tsv"}):
-        with pytest.raises(UserError, match="give source and target, or pairs, or corpus"):
+        with pytest.raises(UserError, match="source.*target.*pairs.*corpus"):
             PairsConfig(**ways)
-    with pytest.raises(UserError, match=r"a\.csv.*End the name in \.tsv"):
+    with pytest.raises(UserError, match=r"a\.csv.*\.tsv"):
         PairsConfig(pairs="a.csv")
-    with pytest.raises(UserError, match="tag"):
+    with pytest.raises(UserError, match="tag 'd e'"):
         PairsConfig(pairs="a.tsv", tag="d e")
-    with pytest.raises(UserError, match="use 300 or more"):
+    with pytest.raises(UserError, match="vocabulary.* 299 .* 300 "):
         TokenizerConfig(vocabulary=299)
-    with pytest.raises(UserError, match="use 5 or more"):
+    with pytest.raises(UserError, match="words.* 4 .* 5 "):
         TokenizerConfig(kind="words", vocabulary=4)
-    with pytest.raises(UserError, match="train names no data"):
+    with pytest.raises(UserError, match="train .*data"):
         DataConfig(train=())
     with pytest.raises(UserError, match="max_length 0"):
         DataConfig(train=(PairsConfig(pairs="a.tsv"),), max_length=0)

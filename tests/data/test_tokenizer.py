@@ -164,7 +164,7 @@ def test_a_malformed_file_is_a_user_error(kind: str, tmp_path: Path) -> None:
             loaded = Tokenizer.load(path)
         except UserError as error:
             assert str(path) in str(error)  # noqa: PT017
-            assert "copy it again" in str(error)  # noqa: PT017
+            assert "Regard" in str(error)  # noqa: PT017
             seen += 1
         else:
             loaded.decode(loaded.encode(["still works é"])[0])  # what loads can be used
@@ -173,22 +173,22 @@ def test_a_malformed_file_is_a_user_error(kind: str, tmp_path: Path) -> None:
 
 def test_a_file_that_is_missing_or_too_large_is_a_user_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "tokenizer.json"
-    with pytest.raises(UserError, match=r"tokenizer\.json: cannot be read .*check the name"):
+    with pytest.raises(UserError, match=r"tokenizer\.json.*No such file"):
         Tokenizer.load(path)
     trained("bpe").save(path)
     monkeypatch.setattr(module, "LARGEST", 100)
-    with pytest.raises(UserError, match=r"tokenizer\.json: .* at most 100"):
+    with pytest.raises(UserError, match=r"tokenizer\.json.* 100 "):
         Tokenizer.load(path)
 
 
 def test_tags_have_ids_of_their_own() -> None:
     tokenizer = trained("bpe")
     assert [tokenizer.tag_id(tag) for tag in TAGS] == [4, 5]
-    with pytest.raises(UserError, match="'es'; known: de, fr"):
+    with pytest.raises(UserError, match="'es'.*de, fr"):
         tokenizer.tag_id("es")
-    with pytest.raises(UserError, match="twice"):
+    with pytest.raises(UserError, match="tags.*de, de"):
         Tokenizer.train(iter(TEXTS), TokenizerConfig(), ("de", "de"))
-    with pytest.raises(UserError, match="use 310"):
+    with pytest.raises(UserError, match="300 .* 50 .*310"):
         Tokenizer.train(iter(TEXTS), TokenizerConfig(vocabulary=300), [str(n) for n in range(50)])
 
 
@@ -196,10 +196,10 @@ def test_foreign_ids_and_no_text_are_user_errors() -> None:
     tokenizer = trained("words")
     for call in (tokenizer.decode, tokenizer.pieces, tokenizer.words):
         for ids in ([-1], [tokenizer.vocabulary]):
-            with pytest.raises(UserError, match="use this tokenizer's own"):
+            with pytest.raises(UserError, match=f"ids.* {ids[0]} .*{tokenizer.vocabulary}"):
                 call(ids)
         assert not call([])
-    with pytest.raises(UserError, match="at least one line"):
+    with pytest.raises(UserError, match="text"):
         Tokenizer.train(iter([]), TokenizerConfig())
 
 
@@ -303,7 +303,7 @@ def test_new_words_come_after_those_that_came_before(tmp_path: Path) -> None:
     content = json.loads((tmp_path / "t.json").read_bytes())
     for words in (["a", "a"], None, 7, [7], [None], ["a b"], [str(i) for i in range(100_000)]):
         (tmp_path / "t.json").write_text(json.dumps(content | {"new_words": words}))
-        with pytest.raises(UserError, match="copy it again"):
+        with pytest.raises(UserError, match=r"t\.json.*Regard"):
             Tokenizer.load(tmp_path / "t.json")
 
 

@@ -39,9 +39,9 @@ def test_an_ensemble_ends_with_the_positions_of_its_shortest_member() -> None:
 
 
 def test_members_must_share_a_vocabulary() -> None:
-    with pytest.raises(UserError, match="no models"):
+    with pytest.raises(UserError, match="ensemble.*models"):
         Ensemble([])
     one, other = build(shrunk(transformer_tiny().sized(11, 13))), build(shrunk(transformer_tiny().sized(11, 12)))
     both = Ensemble([one, other])
-    with pytest.raises(UserError, match=r"vocabularies of \[12, 13\]"):
+    with pytest.raises(UserError, match=r"vocabularies.*\[12, 13\]"):
         both.step(torch.tensor([1]), both.begin(a_source([[5]])))

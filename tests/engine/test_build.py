@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
@@ -20,8 +22,23 @@ def _anew() -> None:
     build.library.cache_clear()
 
 
-def test_it_is_compiled_once_into_a_folder_of_one_s_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a library that was compiled for it."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+        patch.setenv("REGARD_NATIVE_FLAGS", "-O0")  # sooner
+        build._built()
+    return folder / "cache"
+
+
+def test_it_is_compiled_once_into_a_folder_of_one_s_own(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(cache, tmp_path / "cache")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("REGARD_NATIVE_FLAGS", "-O0")
     first = build.library()
     (path,) = (tmp_path / "cache" / "regard").iterdir()
     assert (tmp_path / "cache" / "regard").stat().st_mode & 0o077 == 0
@@ -35,7 +52,7 @@ def test_a_folder_that_others_write_to_is_not_trusted(tmp_path: Path, monkeypatc
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     (tmp_path / "regard").mkdir()
     (tmp_path / "regard").chmod(0o777)
-    with pytest.raises(build.NoLibraryError, match="others can write to it"):
+    with pytest.raises(build.NoLibraryError, match=f"{tmp_path / 'regard'}.*chmod 700"):
         build.library()
 
 
@@ -51,15 +68,16 @@ def test_where_it_cannot_be_compiled_torch_decodes(
         build.library()
     engine = engine_of(build_model(a_translator()), 1)
     assert engine.about == "torch, float32"
-    assert "torch decodes" in capsys.readouterr().err
+    assert re.search("torch.*this compiler is ill", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize("damage", [lambda data: data[: len(data) // 3], lambda data: data[:-9] + b"?" + data[-8:]])
 def test_a_damaged_library_is_compiled_again(
-    damage: Callable[[bytes], bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    damage: Callable[[bytes], bytes], cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    shutil.copytree(cache, tmp_path / "cache")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("REGARD_NATIVE_FLAGS", "-O0")  # compiled sooner
+    monkeypatch.setenv("REGARD_NATIVE_FLAGS", "-O0")
     path = build._built()
     whole = path.read_bytes()
     path.write_bytes(damage(whole))
@@ -71,14 +89,14 @@ def test_a_damaged_library_is_compiled_again(
 @pytest.mark.parametrize("place", ["/proc/1", "/dev/null"])
 def test_a_cache_that_cannot_be_written_is_told(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", place)
-    with pytest.raises(build.NoLibraryError, match="set XDG_CACHE_HOME to a folder of yours"):
+    with pytest.raises(build.NoLibraryError, match=f"{place}.*XDG_CACHE_HOME"):
         build.library()
 
 
 def test_a_read_only_cache_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(build.tempfile, "TemporaryDirectory", Mock(side_effect=OSError(30, "Read-only file system")))
-    with pytest.raises(build.NoLibraryError, match="Read-only file system.*or use --engine torch"):
+    with pytest.raises(build.NoLibraryError, match="Read-only file system.*XDG_CACHE_HOME.*--engine torch"):
         build.library()
 
 

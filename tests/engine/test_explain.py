@@ -49,9 +49,9 @@ def test_pieces_merge_to_words() -> None:
     by_hand = torch.stack((by_hand[:, 0], by_hand[:, 1:].sum(1)), 1)
     assert torch.allclose(merged, by_hand)
     assert torch.allclose(merged.sum(-1), torch.ones(2))
-    with pytest.raises(UserError, match="2 group numbers for 3 columns"):
+    with pytest.raises(UserError, match=r"2 .* 3 columns.*decoder\.cross"):
         told.merged("decoder.cross", rows=[0, 0, 1], columns=[0, 1])
-    with pytest.raises(UserError, match="1 outputs for 3 sources"):
+    with pytest.raises(UserError, match="1 output.* 3 source"):
         explain(model, a_source(), [[4]])
 
 
@@ -69,18 +69,14 @@ def test_a_pass_that_is_too_large_is_refused_before_it_is_run(monkeypatch: pytes
     model = build(CONFIGS["preset-transformer_tiny"])
     held, last = module._numbers(model, 3, 2)
     monkeypatch.setattr(model, "forward", lambda *given: pytest.fail("it was run"))
-    with pytest.raises(
-        UserError, match=rf"3 tokens of the source and 2 tokens of the output have a map of {last} weig"
-    ):
+    with pytest.raises(UserError, match=f"3 tokens.*source.* 2 tokens.*output.* {last} .* {last - 1} "):
         explain(model, a_source([[5, 6, 7]]), [[4, 2]], shown=last - 1)
     monkeypatch.setattr(module, "MOST", held - 1)
-    with pytest.raises(
-        UserError, match=rf"need {held:,} numbers to be looked at, more than {held - 1:,}; take shorter"
-    ):
+    with pytest.raises(UserError, match=rf"3 tokens.*source.* 2 tokens.*output.* {held:,} .* {held - 1:,}\b"):
         explain(model, a_source([[5, 6, 7]]), [[4, 2]])
     monkeypatch.setattr(module, "MOST", held)
     check_size(model, 3, 2)
-    with pytest.raises(UserError, match="more than"):
+    with pytest.raises(UserError, match=rf" {2 * held:,} .* {held:,}\b"):
         check_size(model, 3, 2, rows=2)
 
 

@@ -120,39 +120,39 @@ def tokenizer(folder: Path, normalizer: Any, model: Any = None) -> None:
 
 
 BAD: dict[str, tuple[Callable[[Path], Any], str]] = {
-    "no config": (lambda f: (f / "config.json").unlink(), "config.json: is missing"),
-    "config that is no JSON": (lambda f: (f / "config.json").write_text("{"), "config.json: cannot be read"),
-    "config that is a list": (lambda f: (f / "config.json").write_text("[]"), "no page of settings"),
-    "unknown kind": (lambda f: settings(f, model_type="mamba"), "model_type 'mamba'; Regard reads gpt2, llama"),
-    "code by name": (lambda f: settings(f, auto_map={"AutoModel": "modeling.Evil"}), "auto_map names code to run"),
-    "a lying size": (lambda f: settings(f, hidden_size=1 << 18, vocab_size=1 << 22), "weights.* need .* GB"),
-    "a billion layers": (lambda f: settings(f, num_hidden_layers=1 << 30), "num_layers 1,073,741,824 is outside"),
-    "no numbers": (lambda f: settings(f, hidden_size="8", vocab_size=None), "vocab_size is missing.*hidden_size is"),
-    "missing shard": (lambda f: in_shards(f, "c.safetensors"), "lacks c.safetensors"),
-    "shard outside": (lambda f: in_shards(f, "../b.safetensors"), "outside the folder .*do not trust"),
-    "shard by its place": (lambda f: in_shards(f, "/etc/passwd"), "outside the folder"),
-    "pickle": (as_pickle, "is a pickle, which can run any code.*save_pretrained"),
-    "pickle inside": (pickle_under_a_good_name, "model.safetensors cannot be read"),
-    "huge header": (huge_header, "model.safetensors cannot be read"),
-    "cut short": (truncated, "model.safetensors cannot be read"),
-    "not finite": (lambda f: weights(f, with_nan), "(?s)norm.*not finite.*up_proj.*not finite"),
+    "no config": (lambda f: (f / "config.json").unlink(), "config.json"),
+    "config that is no JSON": (lambda f: (f / "config.json").write_text("{"), "config.json.*Expecting property"),
+    "config that is a list": (lambda f: (f / "config.json").write_text("[]"), "config.json.*settings"),
+    "unknown kind": (lambda f: settings(f, model_type="mamba"), "config.json.*model_type 'mamba'.*gpt2, llama"),
+    "code by name": (lambda f: settings(f, auto_map={"AutoModel": "modeling.Evil"}), "config.json.*auto_map"),
+    "a lying size": (lambda f: settings(f, hidden_size=1 << 18, vocab_size=1 << 22), "weights.* GB"),
+    "a billion layers": (lambda f: settings(f, num_hidden_layers=1 << 30), "num_layers 1,073,741,824 .* 256"),
+    "no numbers": (lambda f: settings(f, hidden_size="8", vocab_size=None), "vocab_size .*hidden_size .*'8'"),
+    "missing shard": (lambda f: in_shards(f, "c.safetensors"), r"c\.safetensors"),
+    "shard outside": (lambda f: in_shards(f, "../b.safetensors"), r"'\.\./b\.safetensors'"),
+    "shard by its place": (lambda f: in_shards(f, "/etc/passwd"), "'/etc/passwd'"),
+    "pickle": (as_pickle, "pytorch_model.bin.*pickle.*save_pretrained"),
+    "pickle inside": (pickle_under_a_good_name, "model.safetensors .*header"),
+    "huge header": (huge_header, "model.safetensors .*header"),
+    "cut short": (truncated, "model.safetensors .*header"),
+    "not finite": (lambda f: weights(f, with_nan), "(?s)norm.*finite.*up_proj.*finite"),
     "misfit": (
         lambda f: weights(f, misfit),
-        "(?s)0.mlp.up_proj.weight is missing, expected is 12x8.*7.*is 2x2, expected is nothing.*norm.weight is 9",
+        "(?s)0.mlp.up_proj.weight .* 12x8.*7.mlp.* 2x2.*norm.weight .*9.* 8",
     ),
-    "integers": (lambda f: weights(f, as_integers), "model.norm.weight is of I64"),
-    "a fraction of a width": (lambda f: settings(f, hidden_size=8.5), "hidden_size is 8.5"),
-    "no length": (lambda f: settings(f, max_position_embeddings=float("inf")), "max_position_embeddings is inf"),
-    "a word beyond all": (lambda f: settings(f, bad_words_ids=[[float("inf")]]), "bad_words_ids has to be"),
-    "a pipe": (lambda f: in_place(f / "config.json", os.mkfifo), "config.json: is no regular file"),
-    "endless zeros": (lambda f: in_place(f / "model.safetensors", zeros), "is no regular file"),
-    "a sparse giant": (lambda f: os.truncate(f / "config.json", 6 << 30), "at most 1,048,576 are read"),
-    "a chain of normalisers": (lambda f: tokenizer(f, CHAIN), "a normalizer of 40 parts; at most 12"),
-    "a chain in a chain": (lambda f: tokenizer(f, {**CHAIN, "normalizers": [CHAIN]}), "of type 'Sequence'; known are"),
-    "a replacement that grows": (lambda f: tokenizer(f, CHAIN["normalizers"][0]), "of 'a' that is longer"),
-    "a pattern that runs away": (lambda f: tokenizer(f, RUNAWAY), "the pattern .* none of the known"),
-    "a map that leads astray": (lambda f: tokenizer(f, ASTRAY), "its tokenizer cannot be read"),
-    "a model without end": (lambda f: tokenizer(f, None, {"type": "Unigram", "vocab": [["", 0]]}), "without a char"),
+    "integers": (lambda f: weights(f, as_integers), "model.norm.weight .*I64.*F64, F32"),
+    "a fraction of a width": (lambda f: settings(f, hidden_size=8.5), r"hidden_size .*8\.5"),
+    "no length": (lambda f: settings(f, max_position_embeddings=float("inf")), "max_position_embeddings .*inf"),
+    "a word beyond all": (lambda f: settings(f, bad_words_ids=[[float("inf")]]), "bad_words_ids .*infinity"),
+    "a pipe": (lambda f: in_place(f / "config.json", os.mkfifo), "config.json.*regular"),
+    "endless zeros": (lambda f: in_place(f / "model.safetensors", zeros), "model.safetensors.*regular"),
+    "a sparse giant": (lambda f: os.truncate(f / "config.json", 6 << 30), "config.json.* 1,048,576 "),
+    "a chain of normalisers": (lambda f: tokenizer(f, CHAIN), "normalizer .*40 .*12 "),
+    "a chain in a chain": (lambda f: tokenizer(f, {**CHAIN, "normalizers": [CHAIN]}), "normalizer.*'Sequence'.*NFKC"),
+    "a replacement that grows": (lambda f: tokenizer(f, CHAIN["normalizers"][0]), "'a'.* longer"),
+    "a pattern that runs away": (lambda f: tokenizer(f, RUNAWAY), r"pattern '\(a\+\)\+\$'"),
+    "a map that leads astray": (lambda f: tokenizer(f, ASTRAY), "tokenizer.*buffer"),
+    "a model without end": (lambda f: tokenizer(f, None, {"type": "Unigram", "vocab": [["", 0]]}), "character"),
 }  # fmt: skip
 
 
@@ -177,12 +177,12 @@ def test_a_bad_folder_is_refused_in_words(name: str, sound: Path, tmp_path: Path
 
 def test_a_folder_of_ours_that_lies_is_refused_in_words(tmp_path: Path) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
-        ({"task": ["a"]}, r"is a model for \['a'\]; this Regard knows"),
-        ({"max_length": 10**300}, "max_length .* is outside 1 to"),
-        ({"search": {"max_ratio": 1e300}}, "max_ratio .* is outside 0 to"),
-        ({"search": {"length_penalty": float("nan")}}, "length_penalty nan is outside -10 to 10"),
-        ({"model": {"vocabulary": 10**9}}, "vocabulary 1,000,000,000 is outside 0 to"),
-        ({"model": {"num_layers": 10**6}}, "num_layers 1,000,000 is outside 1 to 256"),
+        ({"task": ["a"]}, r"\['a'\].*translation, language"),
+        ({"max_length": 10**300}, "max_length .* 1,048,576"),
+        ({"search": {"max_ratio": 1e300}}, "max_ratio .* 1,000,000,000"),
+        ({"search": {"length_penalty": float("nan")}}, "length_penalty nan .*-10 .*10"),
+        ({"model": {"vocabulary": 10**9}}, "vocabulary 1,000,000,000 .* 4,194,304"),
+        ({"model": {"num_layers": 10**6}}, "num_layers 1,000,000 .*1 .*256"),
     ]
     for number, (change, message) in enumerate(cases):
         folder = tmp_path / str(number)
@@ -199,7 +199,7 @@ def test_weights_of_other_kinds_or_without_numbers_are_refused(tmp_path: Path) -
     for kind, shape, size in (("F8_E4M3", [4], 4), ("F32", [0, 1 << 62], 0)):
         header = json.dumps({"a": {"dtype": kind, "shape": shape, "data_offsets": [0, size]}}).encode()
         (tmp_path / "a.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes(size))
-        with pytest.raises(UserError, match=r"a.safetensors: cannot be read \((a is of|.*[Oo]verflow)"):
+        with pytest.raises(UserError, match=r"a.safetensors.* (F8_E4M3|F32) \[|[Oo]verflow"):
             read_arrays(tmp_path / "a.safetensors", ("F32",))
 
 
@@ -207,7 +207,7 @@ def test_a_panic_of_the_library_is_a_user_error() -> None:
     class PanicException(BaseException):
         pass
 
-    with pytest.raises(UserError, match=r"^the file \(index out of bounds\); copy it again$"), no_panic("the file"):
+    with pytest.raises(UserError, match=r"^the file .*index out of bounds"), no_panic("the file"):
         raise PanicException("index out of bounds")
 
 
@@ -226,5 +226,5 @@ def test_a_character_longer_than_all_that_a_model_learned_from_is_not_cut_for_ev
 
 
 def test_a_name_that_no_file_can_have_is_a_user_error() -> None:
-    with pytest.raises(UserError, match=r"aaa: cannot be read \(File name too long\); check the name"):
+    with pytest.raises(UserError, match="aaa.*File name too long"):
         placed(Path("1" + "a" * 300))

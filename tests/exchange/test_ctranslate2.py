@@ -164,10 +164,10 @@ def test_all_that_it_cannot_have_is_told_at_once(name: str, tmp_path: Path) -> N
 def test_texts_beyond_the_learned_positions_are_a_users_error(tmp_path: Path) -> None:
     model, names = random_model(CONFIGS["gpt2-alone"]), words(CONFIGS["gpt2-alone"])[0]
     write_ctranslate2(tmp_path, model, names, names, names[3])
-    with pytest.raises(UserError, match="try shorter ones"):
+    with pytest.raises(UserError, match="CTranslate2 .*position"):
         decode_ctranslate2(tmp_path, [["w5"] * 41], LONGEST)
 
 
 def test_a_package_that_is_missing_is_named_with_its_cure() -> None:
-    with pytest.raises(UserError, match="no_such_package.*pip install 'regard.exchange.'"):
+    with pytest.raises(UserError, match="no_such_package.*regard.exchange."):
         installed("no_such_package.specs")

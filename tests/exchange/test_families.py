@@ -6,6 +6,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import copy
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -158,9 +159,9 @@ def test_greedy_tokens_are_identical_for_100_prompts(name: str, tmp_path: Path) 
 
 def test_a_shape_that_nobody_there_has_is_refused_with_every_reason() -> None:
     config: Any = GptConfig(vocabulary=9, width=8, num_heads=2, norm="rms", activation="geglu", placement="pre")
-    with pytest.raises(UserError, match=r"gpt2: .*norm: rms, not layer.*activation: geglu.*llama: .*activation: geglu"):
+    with pytest.raises(UserError, match="gpt2.*norm: rms.*layer.*activation: geglu.*llama.*activation: geglu"):
         kind_of(config)
-    with pytest.raises(UserError, match="no kind of model there"):
+    with pytest.raises(UserError, match="recurrent.*--to onnx"):
         kind_of(RecurrentConfig())
 
 
@@ -169,8 +170,8 @@ def test_settings_that_are_unknown_here_are_told_all_at_once() -> None:
     values["rope_parameters"] = {"rope_type": "yarn", "rope_theta": 1e4}
     with pytest.raises(UserError) as error:
         FAMILIES["llama"].to_ours(values)
-    for part in ("hidden_size is -3", "hidden_act is 'gelu'", "mlp_bias is True", "rope_type is 'yarn'"):
-        assert part in str(error.value)
+    for part in ("hidden_size .*-3", "hidden_act .*'gelu'", "mlp_bias .*True", "rope_type .*'yarn'"):
+        assert re.search(part, str(error.value))
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -184,7 +185,7 @@ def test_rates_of_dropout_come_in_and_go_out(name: str) -> None:
     assert {theirs: getattr(config, ours) for theirs, ours in rates.items()} == given
     assert {theirs: family.to_theirs(config)[theirs] for theirs in rates} == given
     assert all(getattr(family.to_ours({**settings, **dict.fromkeys(given)}), ours) == 0 for ours in rates.values())
-    with pytest.raises(UserError, match=r"is 1\.5; it has to be a number from 0 to below 1"):
+    with pytest.raises(UserError, match=rf"{next(iter(given))} .*1\.5.* 0 .*1"):
         family.to_ours({**settings, **dict.fromkeys(given, 1.5)})
 
 
@@ -214,7 +215,7 @@ def test_a_folder_without_its_tokenizer_gives_logits_alone(name: str, tmp_path: 
         found, one = model.logits(torch.tensor(ids)), model.logits(ids[0])
     assert float((found - wanted).abs().max()) <= 1e-5
     assert torch.allclose(one, found[0], atol=1e-5)
-    with pytest.raises(UserError, match="came without the files of its tokenizer"):
+    with pytest.raises(UserError, match=r"tokenizer.*logits\("):
         model("a text")
-    with pytest.raises(UserError, match="rows of numbers from 0 to 52"):
+    with pytest.raises(UserError, match=r"\bids\b.* 0 .*52"):
         model.logits([5, 99], *([[1]] if name in ("marian", "bart") else []))

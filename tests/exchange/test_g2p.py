@@ -127,19 +127,19 @@ def cut(path: Path) -> None:
 
 NAN = np.full((74, 7), np.nan, np.float32)
 BAD: dict[str, tuple[Callable[[Path], Any], str]] = {
-    "no zip": (lambda path: path.write_bytes(b"PK" + bytes(3000)), "is no model of g2p-en .*zip"),
-    "cut short": (cut, "is no model of g2p-en .*zip"),
-    "packed": (packed, "arrays are packed"),
-    "lying": (lying, "enc_emb.npy cannot be read .*enc_w_ih is not there"),
-    "too large": (lambda path: path.write_bytes(bytes((16 << 20) + 1)), "at most 16,777,216 are read"),
-    "of something else": (spoiled(**dict.fromkeys(made()), weights=np.zeros(3, np.float32)), "weights is unknown"),
-    "objects": (spoiled(fc_b=np.array([{}, []], object)), "fc_b.npy cannot be read .of object"),
-    "doubles": (spoiled(fc_b=np.zeros(74)), "fc_b.npy cannot be read .of float64"),
+    "no zip": (lambda path: path.write_bytes(b"PK" + bytes(3000)), "g2p-en .*zip"),
+    "cut short": (cut, "g2p-en .*zip"),
+    "packed": (packed, "packed"),
+    "lying": (lying, "enc_emb.npy .*1099511627776.*enc_w_ih"),
+    "too large": (lambda path: path.write_bytes(bytes((16 << 20) + 1)), " 16,777,216 "),
+    "of something else": (spoiled(**dict.fromkeys(made()), weights=np.zeros(3, np.float32)), "fc_b .*weights"),
+    "objects": (spoiled(fc_b=np.array([{}, []], object)), "fc_b.npy .*object"),
+    "doubles": (spoiled(fc_b=np.zeros(74)), "fc_b.npy .*float64"),
     "all at once": (
         spoiled(fc_w=NAN, dec_b_hh=None, more=np.zeros(2, np.float32), enc_b_ih=np.zeros(20, np.float32)),
-        "dec_b_hh is not there; more is unknown; enc_b_ih is 20, expected is 21; fc_w holds .* not finite",
+        "dec_b_hh .*more .*enc_b_ih .*20.*21.*fc_w .*finite",
     ),
-    "a number": (spoiled(enc_w_hh=np.float32(3.0)), "enc_w_hh is a number, expected is 3x1"),
+    "a number": (spoiled(enc_w_hh=np.float32(3.0)), "enc_w_hh .*number.*3x1"),
 }
 
 
@@ -154,5 +154,5 @@ def test_a_file_that_is_not_g2p_ens_is_refused_in_words(name: str, path: Path) -
 
 
 def test_without_a_readout_no_table_is_shared() -> None:
-    with pytest.raises(UserError, match="without a readout.*tied: output"):
+    with pytest.raises(UserError, match="readout.*tied: output"):
         RecurrentConfig(readout=False, tied="output")

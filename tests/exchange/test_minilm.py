@@ -7,6 +7,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import importlib.util
 import json
 import random
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -154,15 +155,15 @@ def test_what_is_unknown_here_is_refused_in_words_all_at_once(small: Path) -> No
     change(small, "config_sentence_transformers.json", default_prompt_name="query")
     modules = json.loads((small / "modules.json").read_text())
     (small / "modules.json").write_text(json.dumps([*modules, {"type": "sentence_transformers.models.Dense"}]))
-    parts = ("pooling is 'mean_tokens+max_tokens'", "do_lower_case is True", "default_prompt_name is 'query'")
+    parts = (r"pooling .*'mean_tokens\+max_tokens'", "do_lower_case .*True", "default_prompt_name .*'query'")
     with pytest.raises(UserError) as error:
         load_any(small)
-    for part in (*parts, "max_seq_length is -1", "modules are Transformer, Pooling, Normalize, Dense"):
-        assert part in str(error.value)
+    for part in (*parts, "max_seq_length .*-1", "modules .*Transformer, Pooling, Normalize, Dense"):
+        assert re.search(part, str(error.value))
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[3]", '[{"type": 1}', "[" * 9000])
 def test_settings_that_are_none_are_refused_in_words(content: str, small: Path) -> None:
     (small / "modules.json").write_text(content)
-    with pytest.raises(UserError, match="how it makes vectors of texts cannot be read|its modules are"):
+    with pytest.raises(UserError, match="/small.*(Error|modules .*Transformer, Pooling, Normalize)"):
         load_any(small)

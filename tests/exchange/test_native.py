@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -46,7 +47,7 @@ def test_a_prepared_folder_says_what_the_model_says(translator: Path, capsys: py
     for precision in ("float32", "int8"):
         out = translator.with_name(precision)
         export_model(translator, "native", out, None, precision)
-        assert f"{precision}: " in capsys.readouterr().err
+        assert precision in capsys.readouterr().err
     reference = ready(load_folder(translator), engine="torch")
     exact, small = (ready(load_folder(translator.with_name(name))) for name in ("float32", "int8"))
     assert exact(TEXTS) == reference(TEXTS)
@@ -56,9 +57,9 @@ def test_a_prepared_folder_says_what_the_model_says(translator: Path, capsys: py
         assert (translator.with_name(name) / "native.safetensors").stat().st_size > 0
     sizes = [(translator.with_name(name) / "native.safetensors").stat().st_size for name in ("float32", "int8")]
     assert sizes[1] < 0.5 * sizes[0]
-    with pytest.raises(UserError, match="has no other weights"):
+    with pytest.raises(UserError, match="/float32.*native"):
         exact.attend(TEXTS[0])
-    with pytest.raises(UserError, match="has no other weights"):
+    with pytest.raises(UserError, match="/int8.*native"):
         ready(load_folder(translator.with_name("int8")), engine="torch")(TEXTS[0])
 
 
@@ -71,7 +72,7 @@ def test_it_runs_where_there_is_no_torch(translator: Path, tmp_path: Path) -> No
         command = [sys.executable, "-c", code, "run", str(folder), str(text), *options]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         assert done.stdout.count("\n") == len(TEXTS)
-        assert "engine: native" in done.stderr
+        assert re.search("engine.* native", done.stderr)
 
 
 def test_what_it_cannot_have_is_said(translator: Path, tmp_path: Path) -> None:
@@ -83,20 +84,23 @@ def test_what_it_cannot_have_is_said(translator: Path, tmp_path: Path) -> None:
     config = RecurrentConfig(source_vocabulary=size, target_vocabulary=size, width=16, embedding=8)
     save_tokenizers(folder, words)
     save_model(folder, build(config), "translation", Beam(), 40, {})
-    with pytest.raises(UserError, match="cannot have model.kind: recurrent"):
+    with pytest.raises(UserError, match=r"native .*model\.kind: recurrent"):
         export_model(folder, "native", tmp_path / "out", None, "int8")
-    with pytest.raises(UserError, match="cannot have model.kind: recurrent"):
+    with pytest.raises(UserError, match=r"native .*model\.kind: recurrent"):
         ready(load_folder(folder), engine="native")(TEXTS[0])
     assert ready(load_folder(folder)).engine.about == "torch, float32"
-    with pytest.raises(UserError, match="no such engine; choose auto, torch, native"):
+    with pytest.raises(UserError, match="--engine fast.*auto, torch, native"):
         ready(load_folder(folder), engine="fast")(TEXTS[0])
-    with pytest.raises(UserError, match="there is no such; choose int8 or float32"):
+    with pytest.raises(UserError, match="--precision int4.*int8 .*float32"):
         export_model(translator, "native", tmp_path / "out", None, "int4")
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("damage", ["cut", "order", "lies"])
-def test_a_damaged_folder_is_refused(translator: Path, damage: str) -> None:
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [("cut", "native.safetensors.*header"), ("order", "native.safetensors.*sha256"), ("lies", "48 x 32.* 4800 x 32")],
+)
+def test_a_damaged_folder_is_refused(translator: Path, damage: str, told: str) -> None:
     out = translator.with_name("out")
     export_model(translator, "native", out, None, "int8")
     path, config = out / "native.safetensors", out / "config.json"
@@ -107,7 +111,7 @@ def test_a_damaged_folder_is_refused(translator: Path, damage: str) -> None:
         path.write_bytes(data.replace(b'"order":"0 1', b'"order":"1 0'))
     else:
         config.write_text(config.read_text().replace('"hidden": 48', '"hidden": 4800').replace('"sha256"', '"was"'))
-    with pytest.raises(UserError, match=r"cannot be read|is expected"):
+    with pytest.raises(UserError, match=told):
         ready(load_folder(out))(TEXTS[0])
 
 

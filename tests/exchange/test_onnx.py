@@ -201,17 +201,17 @@ def test_it_runs_without_torch(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_drawn_is_told_at_once(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="Bert does not write word after word"):
+    with pytest.raises(UserError, match="ONNX .*Bert .*Transformer, Gpt"):
         write_onnx(tmp_path, build(BertConfig(vocabulary=9, width=4, hidden=4, num_heads=1, num_layers=1)))
     model = build(replace(PAIRS["shaw"], position=at("fraction")))
     model.decoder.blocks[1].feedforward.function = torch.tanh
     model.encoder.norm = torch.nn.Softplus()
-    with pytest.raises(UserError, match="Fraction is no part.*; Softplus is no part.*; activation relu is not known"):
+    with pytest.raises(UserError, match="Fraction .*Softplus .*activation relu"):
         write_onnx(tmp_path, model)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_model_too_large_for_one_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("regard.exchange.onnx.LARGEST", 1000)
-    with pytest.raises(UserError, match=r"bytes of weights are more than the 1,000 of a file"):
+    with pytest.raises(UserError, match="30,784 bytes .* 1,000 "):
         write_onnx(tmp_path, build(PAIRS["shaw"]))

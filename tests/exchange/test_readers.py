@@ -125,11 +125,11 @@ def test_a_mean_is_no_matter_where_tokens_are_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("trunk", "settings", "told"),
     [
-        (bert(), {"pooling": "mean"}, "model.pooling is mean, and theirs is first"),
-        (bert(), {"symmetric": True}, "pairs are read in both orders"),
-        (READERS["gpt"]["trunk"], {}, "gpt reads here"),
-        (READERS["recurrent_text"]["trunk"], {}, "recurrent_text reads here"),
-        (READERS["elmo"]["trunk"], {}, "elmo reads here"),
+        (bert(), {"pooling": "mean"}, "model.pooling .*mean.* first"),
+        (bert(), {"symmetric": True}, "pairs.* orders"),
+        (READERS["gpt"]["trunk"], {}, "gpt .*BERT"),
+        (READERS["recurrent_text"]["trunk"], {}, "recurrent_text .*BERT"),
+        (READERS["elmo"]["trunk"], {}, "elmo .*BERT"),
         (BertConfig(**SHAPES[0]), {}, "position"),
         (bert(placement="pre"), {}, "placement"),
     ],
@@ -143,7 +143,7 @@ def test_what_they_have_no_model_for_is_refused(
         export(ours, "huggingface", tmp_path / "out")
     assert not (tmp_path / "out").exists()
     for kind in ("onnx", "ctranslate2"):
-        with pytest.raises(UserError, match=f"--to {kind} is for models that write; a reader goes --to huggingface"):
+        with pytest.raises(UserError, match=f"--to {kind} .*--to huggingface"):
             export(ours, kind, tmp_path / "out")
 
 
@@ -188,6 +188,6 @@ def test_texts_and_pairs_become_the_same_ids_and_answers_there(spoken: Tokenizer
 
 def test_new_words_stay_at_home(tmp_path: Path) -> None:
     ours = loaded(tmp_path / "ours", "pairs", bert(), words().extended(["zorblax"]))
-    with pytest.raises(UserError, match="1 new words, which other tools would tell otherwise"):
+    with pytest.raises(UserError, match=" 1 new word"):
         export(ours, "huggingface", tmp_path / "out")
     assert not (tmp_path / "out").exists()

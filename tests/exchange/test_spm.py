@@ -210,7 +210,7 @@ def test_a_whole_folder_says_what_transformers_says(tmp_path: Path) -> None:
     for kind in ("huggingface", "ctranslate2", "onnx"):
         told = export(loaded, kind, tmp_path / kind, sources)
         assert "4 of 4 texts" in told
-        assert "without a tokenizer" in told
+        assert "sentencepiece" in told
 
 
 @pytest.mark.parametrize("rule", ["identity", "nmt_nfkc"])
@@ -243,19 +243,19 @@ def piece(text: str, score: float = -1.0, kind: int = 1) -> bytes:
 BASE = piece("<unk>", 0.0, 2) + piece("</s>", 0.0, 3) + piece("▁a") + piece("b", -2.0)
 BAD: dict[str, tuple[bytes, str]] = {
     "nothing": (b"", "types"),
-    "cut short": (BASE[:-3], "no model of sentencepiece"),
-    "a huge length": (b"\x0a" + b"\xff" * 8 + b"\x7f" + b"abc", "no model of sentencepiece"),
-    "an endless number": (b"\xff" * 30, "no model of sentencepiece"),
-    "an unknown type": (b"\x0b\x01", "no model of sentencepiece"),
-    "a piece of nothing": (BASE + piece(""), "a piece of 0 characters"),
-    "a score that is none": (BASE + piece("c", float("nan")), "a score of nan"),
-    "no text": (BASE + field(1, field(1, b"\xff\xfe")), "no model of sentencepiece"),
+    "cut short": (BASE[:-3], "source.spm.*sentencepiece"),
+    "a huge length": (b"\x0a" + b"\xff" * 8 + b"\x7f" + b"abc", "source.spm.*sentencepiece"),
+    "an endless number": (b"\xff" * 30, "source.spm.*sentencepiece"),
+    "an unknown type": (b"\x0b\x01", "source.spm.*sentencepiece"),
+    "a piece of nothing": (BASE + piece(""), "piece .*0 characters"),
+    "a score that is none": (BASE + piece("c", float("nan")), "score .*nan"),
+    "no text": (BASE + field(1, field(1, b"\xff\xfe")), "source.spm.*sentencepiece"),
     "no unknown": (piece("a"), "types"),
     "endless pieces": (b"\x0a\0" * (1 << 19) + b"\x0a\0", "524,289 pieces"),
-    "a chosen word": (BASE + piece("c", 0.0, 4), r"pieces of types \[4\]"),
-    "words alone": (BASE + field(2, b"\x18\x03"), "of kind unknown"),
-    "a map that is short": (BASE + field(3, field(2, b"\0\1\0\0ab")), "no model of sentencepiece"),
-    "only control tokens": (piece("<unk>", 0.0, 2) + piece("</s>", 0.0, 3), "no model of sentencepiece"),
+    "a chosen word": (BASE + piece("c", 0.0, 4), r"types \[4\]"),
+    "words alone": (BASE + field(2, b"\x18\x03"), "kind unknown"),
+    "a map that is short": (BASE + field(3, field(2, b"\0\1\0\0ab")), "source.spm.*sentencepiece"),
+    "only control tokens": (piece("<unk>", 0.0, 2) + piece("</s>", 0.0, 3), "source.spm.*sentencepiece"),
 }
 
 
@@ -274,10 +274,10 @@ def test_a_model_written_by_hand_is_read(tmp_path: Path) -> None:
     (tmp_path / "source.spm").write_bytes(BASE)
     found = read_spm(tmp_path / "source.spm")
     assert (found.kind, found.pieces[2:]) == ("unigram", [("▁a", -1.0, 1), ("b", -2.0, 1)])
-    with pytest.raises(UserError, match="those of Llama are bpe"):
+    with pytest.raises(UserError, match="unigram.*Llama .*bpe"):
         llama_tokenizer(tmp_path / "source.spm", 9)
     (tmp_path / "source.spm").write_bytes(bytes((8 << 20) + 1))
-    with pytest.raises(UserError, match="8,388,608 are read"):
+    with pytest.raises(UserError, match="source.spm.* 8,388,608 "):
         read_spm(tmp_path / "source.spm")
 
 
@@ -304,5 +304,5 @@ def test_words_that_are_none_are_refused_in_words(content: str, tmp_path: Path) 
     for side in ("source", "target"):
         (tmp_path / f"{side}.spm").write_bytes(BASE)
     (tmp_path / "vocab.json").write_text(content)
-    with pytest.raises(UserError, match="is no list of words|do not belong together"):
+    with pytest.raises(UserError, match="vocab.json"):
         marian_tokenizers(tmp_path, 12)

@@ -86,9 +86,9 @@ def test_nothing_and_too_much_are_refused() -> None:
         curve({}, "x", "y", "t")
     with pytest.raises(UserError, match="7 series"):
         curve({str(i): [(0, 0)] for i in range(7)}, "x", "y", "t")
-    with pytest.raises(UserError, match="'a' has no finite point"):
+    with pytest.raises(UserError, match="'a'.*finite"):
         curve({"a": [(0, math.nan)]}, "x", "y", "t")
-    with pytest.raises(UserError, match="no systems"):
+    with pytest.raises(UserError, match="systems"):
         forest([], "t")
 
 

@@ -121,11 +121,11 @@ def test_a_weight_may_miss_its_range_by_rounding_only() -> None:
 @pytest.mark.parametrize(
     ("source", "target", "weights", "message"),
     [
-        ([], ["a"], [[]], "at least one of each"),
-        (["a"], ["b", "c"], [[1.0]], "1 rows of weights for 2 target words"),
-        (["a"], ["b", "c"], [[1.0], [0.5, 0.5]], r"row 2 of the weights \('c'\) has 2 entries for 1 source words"),
-        (["a"], ["b"], [[1.5]], "holds 1.5"),
-        (["a"], ["b"], [[math.nan]], "holds nan"),
+        ([], ["a"], [[]], "source.*target"),
+        (["a"], ["b", "c"], [[1.0]], "1 .*weights.* 2 .*target"),
+        (["a"], ["b", "c"], [[1.0], [0.5, 0.5]], "row 2 .*'c'.* 2 .* 1 .*source"),
+        (["a"], ["b"], [[1.5]], r"row 1 .*'b'.* 1\.5"),
+        (["a"], ["b"], [[math.nan]], "row 1 .*'b'.* nan"),
     ],
 )
 def test_wrong_shapes_and_weights_are_refused(

@@ -137,7 +137,7 @@ def test_every_kind_of_file_is_written(folders: dict[str, Path], tmp_path: Path)
         dots = np.asarray(image.convert("L"))
     shades = {round(255 * weight) for row in picture.weights for weight in row}
     assert all((abs(dots.astype(int) - shade) <= 1).sum() > 400 for shade in shades)  # a cell has thousands
-    with pytest.raises(UserError, match=r"no picture is made as .gif; use .svg, .png, .html, .json"):
+    with pytest.raises(UserError, match=r"\.gif.*\.svg, \.png, \.html, \.json"):
         look.save(tmp_path / "a.gif")
     assert look._repr_svg_() == picture.svg()
 
@@ -147,19 +147,19 @@ def test_a_page_holds_everything_and_no_text_can_leave_its_place(folders: dict[s
     assert html.count("</script>") == 1
     assert not re.search(r"(src|href)=|url\(|import ", html.replace("importance", ""))
     assert "default-src 'none'" in html
-    assert "no explanation" in html
+    assert "explanation" in html
 
 
 def test_what_cannot_be_looked_at_is_told_in_words(folders: dict[str, Path]) -> None:
     model = load(folders["transformer"])
-    with pytest.raises(UserError, match="longer than the 40 tokens that can be looked at; take a part"):
+    with pytest.raises(UserError, match="tokens.* 40 "):
         model.attend("cat " * 100)
-    with pytest.raises(UserError, match="the text is blank; give a sentence"):
+    with pytest.raises(UserError, match="blank"):
         model.attend(" ")
     look = model.attend("a cat")
-    with pytest.raises(UserError, match="there is no attention at 'x'; choose encoder.0.self, "):
+    with pytest.raises(UserError, match=r"'x'.*encoder\.0\.self, "):
         look.picture("x")
-    with pytest.raises(UserError, match="decoder.1.cross has heads 0 to 3, not 4"):
+    with pytest.raises(UserError, match=r"decoder\.1\.cross.* 0 .* 3.* 4"):
         look.picture(head=4)
 
 
@@ -180,7 +180,7 @@ def test_what_is_too_large_for_a_page_is_left_out_and_named(folders: dict[str, P
     assert page["left_out"] == ["encoder.0.self"]
     assert "encoder.0.self" not in [each["name"] for each in page["maps"]]
     assert look.page()["left_out"] == []
-    with pytest.raises(UserError, match="a page shows at most 5 weights; take a shorter text"):
+    with pytest.raises(UserError, match=" 5 weights.*--site"):
         look.page(most=5)
 
 
@@ -212,7 +212,7 @@ def test_an_output_that_is_too_long_is_refused_before_it_is_looked_at(
     for kind in ("transformer", "language"):
         model = load(folders[kind])
         monkeypatch.setattr(model.model, "forward", lambda *given: pytest.fail("it was run"))
-        with pytest.raises(UserError, match=r"tokens of the output need [\d,]+ numbers to be looked at, more than"):
+        with pytest.raises(UserError, match=r"tokens.*output.* [\d,]+ .*201,326,592"):
             model.attend("a cat", "世" * 2_000)
-        with pytest.raises(UserError, match=r"have a map of [\d,]+ weights; at most 64 are shown; take shorter texts"):
+        with pytest.raises(UserError, match=r"tokens.*output.* [\d,]+ .* 64 "):
             model.attend("a cat", "a dog sees a bird", shown=64)

@@ -56,7 +56,7 @@ def test_what_is_left_out_is_named(browser: Any, look: Look, tmp_path: Path) -> 
     path.write_text(html("part", look.page(most=sum(w.numel() for w in look.told.maps.values()) - 1)), "utf-8")
     with opened(browser, path.as_uri(), offline=True) as made:
         made.goto(path.as_uri())
-        expect(made.get_by_text("Left out, as all would be too much: encoder.0.self.")).to_be_visible()
+        expect(made.locator("p.remark", has_text="encoder.0.self")).to_be_visible()
         sound(made)
 
 
@@ -91,7 +91,7 @@ def test_the_heat_map_is_read_by_pointing_and_by_keys(page: Any, look: Look) -> 
     assert told(page) == f"sieht ← cat: {picture.weights[2][1]:.3f}"
     assert page.locator("text.lit").all_text_contents() == ["cat", "sieht"]
     page.keyboard.press("Shift+Tab")
-    assert told(page) == "Point at a cell or a word; black is 0, white is 1."
+    assert "cell" in told(page)
 
 
 def test_lines_tell_what_a_word_looked_at(page: Any, look: Look) -> None:

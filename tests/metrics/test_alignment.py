@@ -35,10 +35,10 @@ def test_sentences_are_added_up_before_they_are_divided() -> None:
 
 @pytest.mark.parametrize("line", ["0:0", "1-", "a-b", "1-1,2-2", "-1-2", "1234567-0"])
 def test_what_is_no_link_is_told(line: str) -> None:
-    with pytest.raises(UserError, match="gold, line 3: .* is no link"):
+    with pytest.raises(UserError, match=f"gold, line 3.*{line!r}"):
         parse(line, "gold, line 3")
 
 
 def test_links_outside_the_sentence_are_told() -> None:
-    with pytest.raises(UserError, match="line 1 of the links: 3-0, where there are 3 source and 2 target words"):
+    with pytest.raises(UserError, match="line 1 .*3-0.* 3 source.* 2 target"):
         error_rates([WEIGHTS[None]], [parse("3-0", "gold")])

@@ -155,7 +155,7 @@ def test_entity_f1_counted_by_hand() -> None:
 
 def test_a_sentence_with_another_number_of_tags_is_refused() -> None:
     for metric in (tag_accuracy, entity_f1):
-        with pytest.raises(UserError, match="sentence 2: 1 tags for 2 words"):
+        with pytest.raises(UserError, match="sentence 2.* 1 .* 2 "):
             metric([["O"], ["O"]], [["O"], ["O", "O"]])
 
 
@@ -230,15 +230,15 @@ def test_every_task_has_its_scores() -> None:
 def test_nothing_to_score_and_unequal_numbers_are_refused(name: str) -> None:
     metric, direction = LABEL_METRICS[name]
     assert direction == "higher"
-    with pytest.raises(UserError, match="no (answers|sentences) to score"):
+    with pytest.raises(UserError, match="answers|sentences"):
         metric([], [])
-    with pytest.raises(UserError, match="give one for each"):
+    with pytest.raises(UserError, match="2 (answers|sentences).* 1 "):
         metric(["a", "b"], ["a"])
 
 
 def test_without_scikit_learn_one_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.metrics", None)
-    with pytest.raises(UserError, match=r'sklearn\.metrics is not installed; pip install "regard\[train\]"'):
+    with pytest.raises(UserError, match=r"sklearn\.metrics.*regard\[train\]"):
         f1(["a"], ["b"])
 
 

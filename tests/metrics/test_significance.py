@@ -69,9 +69,9 @@ def test_the_samples_are_the_same_at_every_call() -> None:
 
 
 def test_what_cannot_be_compared_is_refused() -> None:
-    with pytest.raises(UserError, match="second system for 1 references"):
+    with pytest.raises(UserError, match="2 .*second.* 1 "):
         paired_bootstrap(["a"], ["a", "b"], ["a"])
-    with pytest.raises(UserError, match="no outputs of the first system"):
+    with pytest.raises(UserError, match="outputs.*first"):
         paired_bootstrap([], [], [])
-    with pytest.raises(UserError, match="'exact_match'; use one of bleu, bleu_tokenized, chrf"):
+    with pytest.raises(UserError, match="'exact_match'.*bleu, bleu_tokenized, chrf"):
         paired_bootstrap(["a"], ["a"], ["a"], "exact_match")

@@ -48,23 +48,20 @@ def test_beams_of_one_sentence_share_its_memory() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: TransformerConfig(**SIZES, width=30), "width 30 is not a multiple of num_heads 8; try 24"),
-        (lambda: TransformerConfig(**SIZES, tied="all"), "tied: all of 11 and 13 words; use tied: output"),
-        (lambda: TransformerConfig(**SIZES, end=13), "end token 13 is outside 13 words"),
-        (lambda: TransformerConfig(**SIZES, dropout=1.5), "dropout 1.5 is outside"),
-        (lambda: RecurrentConfig(**SIZES, width=7), "cannot be shared by two directions; try 8"),
-        (lambda: RecurrentConfig(**SIZES, bridge="copy", encoder_layers=2), "use as many, or linear"),
-        (lambda: RecurrentConfig(**SIZES, encoding="every"), "set attention: null"),
-        (
-            lambda: RecurrentConfig(**SIZES, attention=RecurrentAttention(num_heads=4)),
-            "4 heads without projections would be alike",
-        ),
+        (lambda: TransformerConfig(**SIZES, width=30), "width 30 .*num_heads 8.* 24"),
+        (lambda: TransformerConfig(**SIZES, tied="all"), "tied: all .*11 .*13 .*tied: output"),
+        (lambda: TransformerConfig(**SIZES, end=13), "end .*13 .*13 "),
+        (lambda: TransformerConfig(**SIZES, dropout=1.5), r"dropout 1\.5 .*0\.999999"),
+        (lambda: RecurrentConfig(**SIZES, width=7), "width 7 .* 8"),
+        (lambda: RecurrentConfig(**SIZES, bridge="copy", encoder_layers=2), "bridge: copy .* 2 .* 1 .*linear"),
+        (lambda: RecurrentConfig(**SIZES, encoding="every"), "encoding: every .*attention: null"),
+        (lambda: RecurrentConfig(**SIZES, attention=RecurrentAttention(num_heads=4)), "4 heads .*projection"),
         (
             lambda: build(RecurrentConfig(**SIZES, attention=RecurrentAttention(score="dot", query_word=True))),
-            "queries of 512 and keys of 256; project one of them",
+            "queries.* 512 .*keys.* 256",
         ),
-        (lambda: Padded.of([[5], []]), "sentence 2 of 2 is empty"),
-        (lambda: Padded.of([]), "no sentences"),
+        (lambda: Padded.of([[5], []]), "sentence 2 of 2"),
+        (lambda: Padded.of([]), "sentences"),
     ],
 )
 def test_what_cannot_be_built_is_refused_with_a_remedy(make: object, message: str) -> None:
@@ -75,17 +72,17 @@ def test_what_cannot_be_built_is_refused_with_a_remedy(make: object, message: st
 @pytest.mark.parametrize("name", ["preset-transformer_tiny", "preset-recurrent_bahdanau"])
 def test_bad_batches_are_told(name: str) -> None:
     model = build(CONFIGS[name])
-    with pytest.raises(UserError, match="token id 11 is outside 11 words"):
+    with pytest.raises(UserError, match="token.* 11 .* 11 "):
         model(a_source([[3, 11]]), a_target(1))
-    with pytest.raises(UserError, match="source lengths 0 to 2 in rows"):
+    with pytest.raises(UserError, match="source.* 0 .* 2 .* 2"):
         model(Padded(torch.tensor([[3, 4], [5, 6]]), torch.tensor([2, 0])), a_target(2))
-    with pytest.raises(UserError, match="lengths 3 to 3 in rows of 2"):
+    with pytest.raises(UserError, match="source.* 3 .* 3 .* 2"):
         model(Padded(torch.tensor([[3, 4]]), torch.tensor([3])), a_target(1))
 
 
 def test_a_source_longer_than_the_learned_table_is_told() -> None:
     config = replace(shrunk(transformer_tiny().sized(11, 13)), position=PositionConfig(kind="learned", max_length=4))
-    with pytest.raises(UserError, match="5 steps is longer than the 4 learned positions"):
+    with pytest.raises(UserError, match="5 .*4 .*max_length 5"):
         build(config)(a_source([[3, 4, 5, 6, 7]]), a_target(1))
 
 
@@ -93,5 +90,5 @@ def test_fractions_serve_encoders_only() -> None:
     config = replace(shrunk(transformer_tiny().sized(11, 13)), position=PositionConfig(kind="fraction"))
     model = build(config)
     model.encode(a_source())
-    with pytest.raises(UserError, match="which a decoder does not know yet"):
+    with pytest.raises(UserError, match="fraction.*decoder"):
         model(a_source(), a_target())

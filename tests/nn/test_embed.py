@@ -12,14 +12,12 @@ def test_a_table_may_serve_both_ends() -> None:
     tokens, where = torch.tensor([[3, 6]]), torch.arange(2)[None]
     assert torch.allclose(embedding(tokens, where), table[tokens] * 2.0)
     x = torch.randn(2, 4)
-    few = torch.tensor([5, 1])
     assert torch.allclose(head(x), x @ table.T)
-    assert torch.allclose(head(x, few), head(x)[:, few])
 
 
 @pytest.mark.parametrize("tokens", [[[7]], [[-1]]])
 def test_ids_outside_the_vocabulary_are_told(tokens: list[list[int]]) -> None:
-    with pytest.raises(UserError, match=f"token id {tokens[0][0]} is outside 7 words"):
+    with pytest.raises(UserError, match=f"token.* {tokens[0][0]} .* 7 "):
         Embedding(word_table(7, 4))(torch.tensor(tokens), torch.zeros(1, 1))
 
 

@@ -239,7 +239,7 @@ def test_what_would_take_too_long_is_refused_with_the_seconds(tmp_path: Path) ->
             desk.pace.add(100, 0.4)  # too little to tell the time of work from that of handing it in
             assert await desk.result(desk.hand_in(how, ["a"], 9_000)) == ["A 1"]
             desk.pace.add(1_000, 4.0)
-            with pytest.raises(BusyError, match=r"about \d+ seconds at the pace of late; at most 10 are spent"):
+            with pytest.raises(BusyError, match=r"\d+ seconds .*\b10\b"):
                 desk.hand_in(how, ["a"], 90_000)
             assert await desk.result(desk.hand_in(how, ["b"], 2_000)) == ["B 1"]  # a small one measures the pace anew
 
@@ -277,7 +277,7 @@ def test_what_the_worker_refuses_is_a_mistake_of_the_user_s() -> None:
             with pytest.raises(UserError, match="there is no such model"):
                 await desk.open()
         crashed = Desk("any", QUICK, command=(sys.executable, "-c", "0"))
-        with pytest.raises(UserError, match="its worker ended at once"):
+        with pytest.raises(UserError, match="any.*worker"):
             await crashed.open()
         await asyncio.gather(desk.close(), crashed.close())
 

@@ -84,14 +84,14 @@ def test_a_translation_appears_as_one_types(page: Any, place: Place) -> None:
     expect(page.locator("#copy")).to_be_disabled()
     type_in(page, f"{CAT}\n\n{BIRD}", looked=False)
     assert page.locator("#said").inner_text() == f"{PAIRS[CAT]}\n\n{PAIRS[BIRD]}"
-    expect(page.locator("#view")).to_have_text("Attention is shown for a single line.")
+    expect(page.locator("#view")).to_have_text(re.compile("single line"))
 
 
 def test_a_text_that_is_too_long_is_told_and_not_sent(page: Any) -> None:
     type_in(page, BIRD)
     page.seen.posts.clear()
     page.locator("#text").fill("a" * 5001)
-    expect(page.locator("#problem")).to_have_text("A text has at most 5000 characters.")
+    expect(page.locator("#problem")).to_have_text(re.compile("5000 characters"))
     expect(page.locator("#count")).to_have_text("5001 / 5000")
     expect(page.locator("#said")).to_be_empty()
     sound(page)
@@ -121,7 +121,7 @@ def test_there_is_no_swapping_without_a_way_back(page: Any, place: Place) -> Non
     fulfil(page, "/api/models", {**found, "models": found["models"][:1]})
     page.goto("/")
     expect(page.locator("#swap")).to_be_disabled()
-    expect(page.locator("#swap")).to_have_attribute("title", "No model here translates German to English")
+    expect(page.locator("#swap")).to_have_attribute("title", re.compile("German.* English"))
 
 
 @pytest.mark.parametrize("clipboard", [True, False])
@@ -206,7 +206,7 @@ def test_a_file_is_translated_line_by_line(page: Any, dropped: bool) -> None:
         assert mere_text, "the browser may not put it where one types"
     else:
         sight.give(page, lines)
-    expect(page.locator("#progress-told")).to_have_text("40 of 40 lines")
+    expect(page.locator("#progress-told")).to_contain_text("40 of 40")
     expect(page.locator("#download")).to_have_attribute("download", "some.text.de.txt")
     assert page.locator("#progress").evaluate("(each) => each.value") == 1
     assert [len(body["text"]) for _, body in page.seen.posts] == [32, 8]
@@ -218,7 +218,7 @@ def test_a_busy_service_is_asked_again_for_a_part_of_a_file(page: Any) -> None:
     page.goto("/")
     fulfil(page, "/api/translate", {"error": BUSY}, 503, times=1)
     sight.give(page, [BIRD])
-    expect(page.locator("#progress-told")).to_have_text("1 of 1 lines")
+    expect(page.locator("#progress-told")).to_contain_text("1 of 1")
     assert len(page.seen.posts) == 2
     expect(page.locator("#file-problem")).to_be_empty()
 
@@ -226,7 +226,7 @@ def test_a_busy_service_is_asked_again_for_a_part_of_a_file(page: Any) -> None:
 def test_a_line_of_a_file_that_is_too_long_is_told_with_its_number(page: Any) -> None:
     page.goto("/")
     sight.give(page, [CAT, BIRD, "a" * 5001, DOG])
-    problem = "Line 3 has 5001 characters, and 5000 are taken; split it."
+    problem = re.compile("Line 3 .*5001 .*5000")
     expect(page.locator("#file-problem")).to_have_text(problem)
     expect(page.locator("#stop")).to_be_hidden()
     assert taken(page) == [PAIRS[CAT], PAIRS[BIRD], ""]
@@ -239,26 +239,23 @@ def test_a_file_can_be_stopped_and_another_takes_its_place(page: Any) -> None:
     asked: list[Any] = []
     page.route("**/api/translate", lambda route: asked.append(route) or (len(asked) % 2 and route.fallback()))
     sight.give(page, [BIRD] * 40)
-    expect(page.locator("#progress-told")).to_have_text("32 of 40 lines")
+    expect(page.locator("#progress-told")).to_contain_text("32 of 40")
     sound(page)
     page.locator("#stop").click()
     expect(page.locator("#download")).to_be_focused()
     assert taken(page) == [PAIRS[BIRD]] * 32 + [""]
     expect(page.locator("#file-problem")).to_be_empty()
     sight.give(page, [DOG] * 50)
-    expect(page.locator("#progress-told")).to_have_text("32 of 50 lines")
+    expect(page.locator("#progress-told")).to_contain_text("32 of 50")
     sight.give(page, [CAT] * 3)
-    expect(page.locator("#progress-told")).to_have_text("3 of 3 lines")
+    expect(page.locator("#progress-told")).to_contain_text("3 of 3")
     assert taken(page) == [PAIRS[CAT]] * 3 + [""]
 
 
 def test_an_error_of_the_service_is_told_and_typing_on_recovers(page: Any) -> None:
     page.seen.fails = True
     failures = [(500, {"error": "the worker ended"}, "The worker ended."), (503, {"error": BUSY}, f"T{BUSY[1:]}.")]
-    failures += [
-        (502, "<h1>Bad gateway</h1>", "The service gave no answer."),
-        (0, "", "The service cannot be reached."),
-    ]
+    failures += [(502, "<h1>Bad gateway</h1>", re.compile("answer")), (0, "", re.compile("reached"))]
     for (status, body, problem), text in zip(failures, [CAT, DOG, BIRD, CAT], strict=True):
         type_in(page, text)
         expect(page.locator("#said")).to_have_text(PAIRS[text])
@@ -274,7 +271,7 @@ def test_an_error_of_the_service_is_told_and_typing_on_recovers(page: Any) -> No
         page.unroute("**/api/translate")
     fulfil(page, "/api/attention", {"error": "4,000,000 weights are too many"}, 400)
     type_in(page, BIRD, looked=False)
-    expect(page.locator("#view")).to_have_text("No attention to show: 4,000,000 weights are too many.")
+    expect(page.locator("#view")).to_have_text(re.compile("attention.* 4,000,000 weights"))
     expect(page.locator("#said")).to_have_text(PAIRS[BIRD])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import signal
 import socket
 import threading
@@ -59,7 +60,8 @@ def test_a_language_that_is_found_is_one_that_can_be_translated(client: httpx2.C
         assert [each["language"] for each in found["detectedLanguage"]] == [source] * 2
         assert found["translatedText"] == told["translatedText"]
     nowhere = client.post("/translate", json={"q": texts, "source": "auto", "target": "fr"})
-    assert (nowhere.status_code, "is not offered" in nowhere.json()["error"]) == (400, True)
+    assert nowhere.status_code == 400
+    assert re.search(r"\bfr\b.*\ben\b.*\bde\b", nowhere.json()["error"])
 
 
 def test_many_at_once_get_what_they_get_alone(client: httpx2.Client, running: Service) -> None:
@@ -87,7 +89,7 @@ def test_every_route_has_its_headers_and_a_description(client: httpx2.Client) ->
         assert headers["x-content-type-options"] == "nosniff"
         assert "access-control-allow-origin" not in headers
     assert client.get("/translate").status_code == 405
-    assert client.get("/translate").json() == {"error": "this is asked in another way"}
+    assert {*client.get("/translate").json()} == {"error"}
 
 
 def test_metrics_count_routes_and_never_what_was_asked(client: httpx2.Client, running: Service) -> None:
@@ -120,9 +122,9 @@ def test_with_keys_every_route_asks_for_one(folders: list[Path], tmp_path: Path)
                 assert client.request(method, path, headers=given, **body).status_code != 401, path
         fine = {"q": "a cat", "source": "en", "target": "de"}
         assert client.post("/translate", json={**fine, "api_key": "other"}).status_code == 200
-        assert client.post("/translate", json={**fine, "api_key": "othe"}).json() == {
-            "error": "a key is needed, as api_key"
-        }
+        refused = client.post("/translate", json={**fine, "api_key": "othe"}).json()
+        assert {*refused} == {"error"}
+        assert "api_key" in refused["error"]
     assert "schlüssel" not in "".join(found.log)
 
 
@@ -213,9 +215,9 @@ def test_alignment_of_a_long_text_is_that_of_the_command_line(folders: list[Path
 def test_what_would_take_too_much_to_look_at_is_refused_with_the_numbers(client: httpx2.Client) -> None:
     found = client.post("/api/attention", json={"text": "a cat", "output": "世" * 1_500, "source": "en"})
     assert found.status_code == 400
-    assert "tokens of the source and 4,50" in found.json()["error"]
+    assert re.search(r"tokens.* 4,50\d", found.json()["error"])
     asked = {"text": "a cat", "output": "the dog " * 450, "model": "talk"}
-    assert "weights; at most 1,048,576 are shown" in client.post("/api/attention", json=asked).json()["error"]
+    assert re.search("weights.* 1,048,576 ", client.post("/api/attention", json=asked).json()["error"])
 
 
 def test_sigterm_lets_what_was_asked_end(folders: list[Path]) -> None:
@@ -277,18 +279,18 @@ def test_what_cannot_be_served_is_told_in_words(folders: list[Path], tmp_path: P
     def told(*arguments: object) -> str:
         return regard("serve", *arguments, code=2).stderr.decode()
 
-    assert "is no folder; give the folder that" in told(tmp_path / "none", "--port", 0)
+    assert str(tmp_path / "none") in told(tmp_path / "none", "--port", 0)
     empty = tmp_path / "keys"
     empty.write_text("\n", "utf-8")
-    assert "holds no key" in told(folders[0], "--key-file", empty)
-    assert "cannot be read as keys" in told(folders[0], "--key-file", tmp_path / "none")
-    assert "languages are named like" in told("de=x")
+    assert re.search(f"{empty}.*--key-file", told(folders[0], "--key-file", empty))
+    assert re.search("/none.*No such file", told(folders[0], "--key-file", tmp_path / "none"))
+    assert re.search("de=x.*en-de=x", told("de=x"))
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert f"127.0.0.1 port {port} cannot be had" in told(folders[0], "--port", port)
-    assert "cannot be had" in told(folders[0], "--host", "no.such.host.invalid")
+        assert re.search(rf"127\.0\.0\.1 .*\b{port}\b.*--port", told(folders[0], "--port", port))
+    assert re.search("no.such.host.invalid.*--host", told(folders[0], "--host", "no.such.host.invalid"))
 
 
 def test_it_warns_where_anyone_may_ask(folders: list[Path]) -> None:
     with service(folders[0], "--host", "0.0.0.0") as found:
-        assert any("there are no keys" in line for line in found.log)
+        assert any(re.search(r"0\.0\.0\.0.*--key-file", line) for line in found.log)

@@ -1,6 +1,7 @@
 """Both ways: windows by hand, losses token by token, a run by the command line, and what such a model refuses."""
 
 import json
+import re
 import shutil
 from collections import Counter
 from math import log
@@ -130,7 +131,7 @@ def recipe(story: Path) -> Path:
 def trained(recipe: Path) -> Path:
     out = recipe.parent / "run"
     told = regard("train", recipe, "--out", out, "--threads", "1").stderr.decode()
-    assert "16 texts of 16 at once" in told
+    assert re.search(" 16 texts.* 16 ", told)
     assert "backward" in told
     return out
 
@@ -142,14 +143,14 @@ def test_it_learns_more_than_how_often_words_come(story: Path, trained: Path) ->
     metrics = json.loads((trained / "config.json").read_text("utf-8"))["metrics"]
     assert max(metrics["forward"], metrics["backward"]) < unigrams / 2
     assert metrics["loss"] > log(5) / 4  # which animal it is cannot be known from one side
-    assert "for vectors of words" in (trained / "README.md").read_text("utf-8")
+    assert "vectors" in (trained / "README.md").read_text("utf-8")
 
 
 def test_a_run_that_was_cut_ends_with_the_same_bits(recipe: Path, trained: Path, tmp_path: Path) -> None:
     cut = tmp_path / "cut"
     shutil.copytree(trained, cut)
     shutil.rmtree(cut / "checkpoints" / "step-120")  # as if it had never been written
-    assert "going on after step 100" in regard("train", recipe, "--out", cut, "--threads", "1").stderr.decode()
+    assert "step 100" in regard("train", recipe, "--out", cut, "--threads", "1").stderr.decode()
     for name in ("model.safetensors", "optimizer.safetensors"):
         last = Path("checkpoints/step-120") / name
         assert (trained / last).read_bytes() == (cut / last).read_bytes()
@@ -166,9 +167,10 @@ def test_vectors_come_by_the_command_line_and_nothing_else_does(story: Path, tra
         assert torch.allclose(vector, mean / mean.norm(), atol=1e-5)
     assert found.shape == (3, 32)
     told = regard("run", trained, stdin=b"the [MASK] moos .\n", code=2).stderr.decode()
-    assert "makes vectors and guesses no words; use --vectors" in told
-    assert "nothing to fill" not in told
-    assert "--prompt is not for encoders" in regard("run", trained, "--prompt", "the", code=2).stderr.decode()
+    assert "--vectors" in told
+    assert "[MASK]" not in told, "how blanks are written"
+    told = regard("run", trained, "--prompt", "the", code=2).stderr.decode()
+    assert re.search("--prompt .*encoders", told)
 
 
 def test_a_text_is_evaluated_as_in_training(story: Path, trained: Path) -> None:
@@ -183,19 +185,15 @@ def test_a_text_is_evaluated_as_in_training(story: Path, trained: Path) -> None:
 
 def test_what_it_cannot_do_is_told_kindly(trained: Path, tmp_path: Path) -> None:
     model = toolkit.load(trained)
-    with pytest.raises(UserError, match="no attention to look at"):
+    with pytest.raises(UserError, match="attention"):
         model.attend("the owl hoots .")
-    with pytest.raises(UserError, match="guesses no words"):
+    with pytest.raises(UserError, match="--vectors"):
         model("the [MASK] hoots .")
-    with pytest.raises(UserError, match="guesses no words"):
+    with pytest.raises(UserError, match="--vectors"):
         model.logits([5, 6])
-    with pytest.raises(UserError, match="not served"):
+    with pytest.raises(UserError, match=f"{trained}.*regard run"):
         described(model)
-    for kind, told in {
-        "huggingface": "none is elmo",
-        "onnx": "Elmo does not write",
-        "ctranslate2": "kind: elmo",
-    }.items():
+    for kind, told in {"huggingface": "elmo.*--to onnx", "onnx": "Elmo ", "ctranslate2": "kind: elmo"}.items():
         with pytest.raises(UserError, match=told):
             export(load_folder(trained), kind, tmp_path / kind, [])
     with pytest.raises(UserError, match="kind: elmo"):
@@ -203,6 +201,6 @@ def test_what_it_cannot_do_is_told_kindly(trained: Path, tmp_path: Path) -> None
 
 
 def test_settings_that_contradict_each_other(recipe: Path) -> None:
-    for setting, told in {"data.apart=true": "reads on, so drop it", "data.context=2": "room for marks only"}.items():
+    for setting, told in {"data.apart=true": r"data\.apart", "data.context=2": r"data\.context 2 .* 3 "}.items():
         with pytest.raises(UserError, match=told):
             read_recipe(recipe, [setting])

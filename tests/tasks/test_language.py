@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -155,15 +156,15 @@ def test_trains_and_goes_on_to_the_same_weights(kind: str, play: Path) -> None:
     play.write_text("\n".join(LINES * 12), "utf-8")
     path, whole, cut = recipe(play, **MODELS[kind]), play.parent / "whole", play.parent / "cut"
     told = regard("train", path, "--out", whole, "--threads", "1").stderr.decode()
-    assert "texts of 8 at once" in told
-    assert "done: best loss" in told
+    assert re.search(" texts.* 8 ", told)
+    assert re.search(rf"loss.* step .*{whole}", told)
     regard("train", path, "--out", cut, "--threads", "1")
     for checkpoint in sorted((cut / "checkpoints").iterdir(), key=lambda p: int(p.name[5:]))[-1:]:
         for file in checkpoint.iterdir():  # as if the last had never been written
             file.unlink()
         checkpoint.rmdir()
     again = regard("train", path, "--out", cut, "--threads", "1").stderr.decode()
-    assert "going on after step 50" in again
+    assert "step 50" in again
     newest = "checkpoints/step-60"
     files = ["model.safetensors", "optimizer.safetensors", *(["carry.safetensors"] if kind == "lstm" else [])]
     for name in files:
@@ -171,12 +172,12 @@ def test_trains_and_goes_on_to_the_same_weights(kind: str, play: Path) -> None:
 
 
 def test_settings_that_contradict_each_other(play: Path) -> None:
-    with pytest.raises(UserError, match="give one of the two"):
+    with pytest.raises(UserError, match="file a .*corpus b"):
         RunningText(file="a", corpus="b")
     config = data(play, context=4000)
     tokenizer = texts.tokenizer_for(config, play.parent)
-    with pytest.raises(UserError, match="fill no context"):
+    with pytest.raises(UserError, match="tokens .*context .*4000"):
         texts.ids_for(config, tokenizer, play.parent)
     path = recipe(play, **MODELS["lstm"])
     told = regard("train", path, "--set", "data.apart=true", code=2).stderr.decode()
-    assert "a recurrent model reads one stream" in told
+    assert re.search(r"data\.apart.*recurrent", told)

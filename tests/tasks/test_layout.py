@@ -282,5 +282,5 @@ def test_learned_positions_have_an_end() -> None:
     check_room(ReaderConfig(trunk=trunk), 40)
     check_room(ReaderConfig(trunk=RecurrentTextConfig()), 10_000)
     check_room(ReaderConfig(trunk=BertConfig()), 10_000)
-    with pytest.raises(UserError, match=r"data\.max_length 41 is longer than the 40 positions of this model; lower it"):
+    with pytest.raises(UserError, match=r"data\.max_length 41 .* 40 "):
         check_room(ReaderConfig(trunk=trunk), 41)

@@ -161,14 +161,14 @@ def test_a_reader_may_begin_with_a_reader_of_other_labels(name: str, more: tuple
 def test_other_shapes_are_refused_by_name() -> None:
     given = build(replace(BASES["bert"], hidden=16).sized(words().vocabulary))
     model = build(shaped("bert", "pairs"))
-    told = r"over there has another shape \(encoder\.blocks\.0\.feedforward\..*; use the model section of its recipe"
+    told = r"over there.*encoder\.blocks\.0\.feedforward\..*model.*recipe\.yaml"
     with pytest.raises(UserError, match=told):
         take_weights(model, given, "over there")
     gpt = build(BASES["gpt"].sized(words().vocabulary))
     longer = build(BASES["gpt"].sized(words().vocabulary + 2))
-    with pytest.raises(UserError, match=r"\(embedding\.table\)"):
+    with pytest.raises(UserError, match=r"there.*embedding\.table"):
         take_weights(longer, gpt, "there", Grown(target=[[7]]))
-    with pytest.raises(UserError, match="another shape"):
+    with pytest.raises(UserError, match=r"there.*embedding\.table"):
         take_weights(gpt, longer, "there")
     take_weights(longer, gpt, "there", Grown(target=[[7], [8, 9]]))
     assert torch.equal(longer.embedding.table[-2], gpt.embedding.table[7])
@@ -176,7 +176,7 @@ def test_other_shapes_are_refused_by_name() -> None:
 
 def test_a_translator_is_no_reader() -> None:
     for config in (transformer_tiny(), RecurrentConfig()):
-        with pytest.raises(UserError, match=f"a {config.kind} is made for pairs of texts; begin with an encoder"):
+        with pytest.raises(UserError, match=f"{config.kind} .*encoder"):
             trunk_of(config)
     assert trunk_of(ReaderConfig(trunk=BASES["gpt"])) == trunk_of(BASES["gpt"]) == BASES["gpt"]
 
@@ -201,9 +201,7 @@ def test_what_labels_there_are_is_told_by_the_examples() -> None:
     assert [shaped("gpt", question).outputs for question in ("regression", "choice", "spans")] == [1, 1, 2]
     for labels in (["x"] * 3, [str(i) for i in range(1001)]):
         some = [Example(("a",), label, 1) for label in labels]
-        with pytest.raises(
-            UserError, match=rf"{len(set(labels))} different labels, where 2 to 1000 .* task: regression"
-        ):
+        with pytest.raises(UserError, match=f"{len(set(labels))} .* 2 .*1000 .*task: regression"):
             reader_for(ReaderConfig(), "classification", words(), None, some)
     same = [Example(("a",), 2.5, 1)] * 3
     config = reader_for(ReaderConfig(), "regression", words(), None, same)

@@ -1,4 +1,4 @@
-"""A few updates of a toy in float64, as one process of several; the leading one prints what each lost."""
+"""A few updates of toys in float64, as one process of several; the leading one prints what each lost."""
 
 from __future__ import annotations
 
@@ -14,29 +14,32 @@ from regard.train.config import read_recipe
 from regard.train.distributed import ALONE, World
 
 
-def losses(recipe: Path, steps: int, size: int) -> list[float]:
-    """Of a run of so many processes."""
-    meeting = recipe.with_suffix(f".{size}")
+def losses(recipes: list[Path], steps: int, size: int) -> list[list[float]]:
+    """Of each recipe, by so many processes."""
+    meeting = recipes[0].with_suffix(f".{size}")
     command = [sys.executable, "-m", "tests.train.shares", str(meeting)]
     runs = [
-        subprocess.Popen([*command, str(rank), str(size), str(recipe), str(steps)], stdout=subprocess.PIPE)
+        subprocess.Popen([*command, str(rank), str(size), str(steps), *map(str, recipes)], stdout=subprocess.PIPE)
         for rank in range(size)
     ]
     said = [run.communicate(timeout=120)[0] for run in runs]
     assert [run.returncode for run in runs] == [0] * size
-    found: list[float] = json.loads(said[0])
+    found: list[list[float]] = json.loads(said[0])
     return found
 
 
-def main(meeting: str, rank: str, size: str, path: str, steps: str) -> None:
+def main(meeting: str, rank: str, size: str, steps: str, *recipes: str) -> None:
     torch.set_num_threads(1)
     world = World.join(meeting, int(rank), int(size)) if size != "1" else ALONE
-    recipe, out = read_recipe(Path(path)), Path(path).with_suffix("")
-    out.mkdir(exist_ok=True)
     torch.set_default_dtype(torch.float64)
-    task, _ = task_for(recipe, out)
-    trainer = trainer_for(recipe, out, task, world=world)
-    found = [trainer.update(trainer.weights, step).loss for step in range(int(steps))]
+    found = []
+    for path in map(Path, recipes):
+        out = path.with_suffix("")
+        out.mkdir(exist_ok=True)
+        recipe = read_recipe(path)
+        task, _ = task_for(recipe, out)
+        trainer = trainer_for(recipe, out, task, world=world)
+        found.append([trainer.update(trainer.weights, step).loss for step in range(int(steps))])
     rows = torch.arange(2 * 7.0).view(7, 2)
     assert torch.equal(world.rows(world.share(rows)), rows)
     if world.leads:

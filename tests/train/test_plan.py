@@ -1,8 +1,9 @@
 from pathlib import Path
 
 import pytest
+import torch
 from torch import nn
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
 from regard import recipe as recipes
 from regard.decode.config import Beam
@@ -36,6 +37,15 @@ def test_minutes_hold_updates_and_evaluations(
     assert made.parameters == 9
 
 
+aten = torch.ops.aten
+FUSED = {
+    aten._scaled_dot_product_flash_attention_for_cpu: lambda q, k, v, *_, **__: sdpa_flop_count(q, k, v),
+    aten._scaled_dot_product_flash_attention_for_cpu_backward: lambda g, q, k, v, *_, **__: sdpa_backward_flop_count(
+        g, q, k, v
+    ),
+}
+
+
 @pytest.mark.parametrize("kind", ["transformer", "recurrent"])
 def test_the_work_of_all_batches_follows_from_that_of_a_few(kind: str, tmp_path: Path) -> None:
     """Against PyTorch's counter on every batch of an epoch; the recurrent encoder skips padding, attention does not."""
@@ -48,7 +58,7 @@ def test_the_work_of_all_batches_follows_from_that_of_a_few(kind: str, tmp_path:
     coefficients = plan.count_flops(task, model)
     told = counted = 0.0
     for name in task.batches(0, 0):
-        with FlopCounterMode(display=False, custom_mapping=plan.FUSED) as counter, plan._plain_products():
+        with FlopCounterMode(display=False, custom_mapping=FUSED) as counter, plan._plain_products():
             task.loss(model, task.load(name), None, None).total.backward()
         counted += counter.get_total_flops()
         told += sum(a * b for a, b in zip(coefficients, plan.terms(task.shape(name)), strict=True))

@@ -1,8 +1,9 @@
 """Killed at any instant and resumed, a run ends with the same bits."""
 
 import json
+import re
+import shutil
 import signal
-import subprocess
 import time
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from safetensors.numpy import load_file
 from regard import load
 from regard.rng import Key
 from regard.train.checkpoint import steps_in
-from tests.train.toy import command, regard, write_recipe
+from tests.train.toy import regard, start, write_recipe
 
 
 def finish(recipe: Path, out: Path) -> None:
@@ -44,9 +45,9 @@ def test_kills_at_random_instants_change_nothing(settings: dict[str, object], tm
     finish(recipe, tmp_path / "timed")
     seconds = time.monotonic() - began
     out = tmp_path / "killed"
-    for _ in range(3):
-        process = subprocess.Popen(command("train", recipe, "--out", out), stderr=subprocess.DEVNULL)
-        time.sleep(seconds * float(draw.uniform(0.5, 0.98)))
+    for kill in range(3):
+        process = start(tmp_path / f"kill-{kill}", "train", recipe, "--out", out)
+        time.sleep(seconds * float(draw.uniform(0.1, 0.98)))
         process.kill()
         process.wait()
     finish(recipe, out)
@@ -57,51 +58,42 @@ def test_kills_at_random_instants_change_nothing(settings: dict[str, object], tm
 def test_signals_save_and_say_so(signum: signal.Signals, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, steps=4000, checkpoints=1, evaluations=1)
     out = tmp_path / "run"
-    with subprocess.Popen(command("train", recipe, "--out", out), stderr=subprocess.PIPE) as process:
-        assert process.stderr is not None
-        for line in process.stderr:
-            if b"parameters" in line:
-                break
-        time.sleep(0.5)
-        process.send_signal(signum)
-        said = process.stderr.read().decode()
-    assert process.returncode == 128 + signum
-    assert "everything is saved" in said
+    process = start(tmp_path, "train", recipe, "--out", out)
+    process.wait_for(b"parameters")
+    time.sleep(0.5)
+    process.kill(signum)
+    assert process.wait() == 128 + signum
+    said = process.read("stderr").decode()
+    assert re.search(rf"{signum.name}.* step \d+", said)
     assert "Traceback" not in said
     (checkpoint,) = steps_in(out / "checkpoints")
     assert load_file(checkpoint / "model.safetensors")
 
 
-def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path) -> None:
-    recipe = write_recipe(tmp_path)
-    finish(recipe, tmp_path / "whole")
+def test_a_damaged_checkpoint_is_passed_over(toy: Path, tmp_path: Path) -> None:
     out = tmp_path / "damaged"
-    finish(recipe, out)
+    shutil.copytree(toy / "run", out)
     last = steps_in(out / "checkpoints")[-1] / "model.safetensors"
     data = bytearray(last.read_bytes())
     data[-1] ^= 1
     last.write_bytes(data)
-    said = regard("train", recipe, "--out", out).stderr.decode()
-    assert "passed over" in said
-    assert "has changed since it was written" in said
-    assert ends(out) == ends(tmp_path / "whole")
+    said = regard("train", toy / "toy.yaml", "--out", out).stderr.decode()
+    assert re.search(f"{last.parent.name}.*{last.name}", said)
+    assert ends(out) == ends(toy / "run")
 
 
-def test_a_finished_run_has_nothing_more_to_do(tmp_path: Path) -> None:
-    recipe = write_recipe(tmp_path)
+def test_a_finished_run_has_nothing_more_to_do(toy: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    finish(recipe, out)
+    shutil.copytree(toy / "run", out)
     before = ends(out)
-    assert "done: best" in regard("train", recipe, "--out", out).stderr.decode()
+    assert re.search(r"best .* step \d+", regard("train", toy / "toy.yaml", "--out", out).stderr.decode())
     assert ends(out) == before
 
 
-def test_another_recipe_in_the_same_folder_is_refused_with_the_difference(tmp_path: Path) -> None:
-    recipe = write_recipe(tmp_path)
-    finish(recipe, tmp_path / "run")
-    said = regard("train", recipe, "--out", tmp_path / "run", "--set", "train.lr=0.001", code=2).stderr.decode()
+def test_another_recipe_in_the_same_folder_is_refused_with_the_difference(toy: Path) -> None:
+    said = regard("train", toy / "toy.yaml", "--out", toy / "run", "--set", "train.lr=0.001", code=2).stderr.decode()
     assert "train.lr: 0.005 -> 0.001" in said
-    assert "choose another --out" in said
+    assert "--out" in said
 
 
 def test_the_mean_of_the_last_checkpoints_is_evaluated_and_kept_if_better(tmp_path: Path) -> None:

@@ -36,11 +36,11 @@ def test_marks_are_even_and_end_with_the_run() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({}, "give one of steps, minutes"),
-        ({"steps": 1, "minutes": 1}, "give one of steps, minutes"),
-        ({"steps": 0}, "steps 0 is outside 1 to"),
-        ({"steps": 1, "label_smoothing": 1.0}, "outside"),
-        ({"steps": 1, "clip": -1.0}, "clip -1 is outside 0 to"),
+        ({}, "steps, minutes"),
+        ({"steps": 1, "minutes": 1}, "steps 1, minutes 1.*steps, minutes"),
+        ({"steps": 0}, "steps 0 .*1 "),
+        ({"steps": 1, "label_smoothing": 1.0}, "label_smoothing 1 "),
+        ({"steps": 1, "clip": -1.0}, "clip -1 .*0 "),
     ],
 )
 def test_settings_are_checked(settings: dict[str, object], message: str) -> None:

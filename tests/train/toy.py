@@ -50,6 +50,12 @@ def command(*arguments: object) -> list[str]:
     return [sys.executable, "-c", code, *map(str, arguments)]
 
 
+def start(folder: Path, *arguments: object) -> forked.Process:
+    """The program, at work; what it says is kept in the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return forked.Process([*map(str, arguments)], folder, {**os.environ, "NO_COLOR": "1"})
+
+
 def regard(*arguments: object, stdin: bytes = b"", code: int = 0) -> subprocess.CompletedProcess[bytes]:
     """The program itself; fails the test with what it said if it ends otherwise than expected."""
     env = {**os.environ, "NO_COLOR": "1"}

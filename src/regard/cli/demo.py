@@ -35,13 +35,14 @@ def demo(recipe: Path | None, out: Path, minutes: float | None, cores: Cores) ->
     text = (recipe or files("regard.data").joinpath("daily/demo.yaml")).read_text("utf-8")
     launch(recipes.parse(Recipe, text, str(recipe or "demo.yaml"), budget), out, cores, None, False, False)
     trained = time.perf_counter()
-    model, valid, test = load(out), daily_columns("valid"), daily_columns("test")
-    sources, references, _ = test
+    model, (sources, references, _) = load(out), daily_columns("test")
     with Progress(len(sources), "translate") as progress:
         outputs = [model.text(found[0]) for found in model.translate(sources, progress.update)]
-    reading, _ = _aligned(model, valid).best(_gold(valid))
+    aligned, gold = _aligned(model, "valid")
+    reading, _ = aligned.best(gold)
     reading.keep(out)
-    rate = _aligned(model, test).error_rate(_gold(test), reading)
+    aligned, gold = _aligned(model, "test")
+    rate = aligned.error_rate(gold, reading)
     score, exact = bleu(outputs, references), exact_match(outputs, references)
     print(
         f"\n{len(sources):,} test sentences (synthetic), each with a combination of word and construction never seen:"
@@ -63,14 +64,11 @@ It took {duration(trained - began)} for corpus and model, {duration(time.perf_co
   {regard} train --source YOUR.txt --target ITS-TRANSLATION.txt --minutes 8""")
 
 
-def _gold(columns: list[list[str]]) -> list[Gold]:
-    return [parse(line, "daily") for line in columns[2]]
-
-
-def _aligned(model: Model, columns: list[list[str]]) -> Aligned:
-    sources, targets, _ = columns
+def _aligned(model: Model, split: str) -> tuple[Aligned, list[Gold]]:
+    sources, targets, links = daily_columns(split)
     with Progress(len(sources), "align") as progress:
-        return Aligned(model, sources, model.spelled(targets), progress.update)
+        aligned = Aligned(model, sources, model.spelled(targets), progress.update)
+    return aligned, [parse(line, "daily") for line in links]
 
 
 def _show_samples(sources: list[str], outputs: list[str], references: list[str]) -> None:

@@ -13,7 +13,3 @@ def starter(task: str) -> str:
     if task not in TASKS:
         raise UserError(f"no task is called {task!r}; choose {', '.join(TASKS)}")
     return files("regard.cli").joinpath(f"starters/{task}.yaml").read_text("utf-8")
-
-
-def init(task: str) -> None:
-    print(starter(task), end="")

@@ -120,9 +120,9 @@ def init(
 
     As in: regard init > recipe.yaml
     """
-    from regard.cli.init import init
+    from regard.cli.init import starter
 
-    init(task)
+    print(starter(task), end="")
 
 
 @app.command()

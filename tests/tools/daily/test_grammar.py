@@ -9,10 +9,11 @@ from itertools import islice
 
 import pytest
 from tests.tools.daily.forms import german_forms
+from tools.daily.__main__ import rows
 from tools.daily.phrases import DETERMINERS, Nominal
 from tools.daily.scene import PERSONS, Scene
 
-from regard.errors import UserError
+from regard.data.made import daily_columns
 from regard.rng import Key
 from tools.daily import english, german, grammar, lexicon
 
@@ -515,6 +516,14 @@ def test_training_meets_every_word_and_construction_often(splits: dict[str, list
     assert min(names.values()) >= 50
 
 
-def test_a_wrong_split_is_refused() -> None:
-    with pytest.raises(UserError, match="no split 'dev'; use train, valid, test"):
-        next(grammar.sentences("dev"))
+@pytest.mark.parametrize("split", ["valid", "test", "train"])
+def test_the_files_that_are_shipped_are_what_it_composes(split: str) -> None:
+    columns = zip(*daily_columns(split), strict=True)
+    for shipped, composed in zip(columns, rows(split, 3_000), strict=split != "train"):
+        assert "\t".join(shipped) + "\n" == composed
+
+
+@pytest.mark.full
+def test_the_whole_of_what_is_trained_on_is_what_it_composes() -> None:
+    shipped = ["\t".join(row) + "\n" for row in zip(*daily_columns("train"), strict=True)]
+    assert shipped == list(rows("train"))
