@@ -36,13 +36,13 @@ lint: setup
 	$(RUN) -m mypy
 
 check: lint
-	$(RUN) -m pytest -n 2 -m "not slow and not full"
+	$(RUN) -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m "not slow and not full"
 
 test: lint
-	$(RUN) -m pytest -n 2 -m "not full"
+	$(RUN) -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m "not full"
 
 test-full: lint
-	$(RUN) -m pytest -n 2
+	$(RUN) -m pytest -n 2 --dist loadscope --no-loadscope-reorder
 
 docs: setup
 	$(RUN) docs/make.py

@@ -41,6 +41,8 @@ class Process:
     def __init__(self, arguments: list[str], folder: Path, env: dict[str, str]) -> None:
         self.paths = {name: folder / name for name in STREAMS}
         self.paths["stdin"].touch()
+        for name in STREAMS[1:]:  # of one that ran here before
+            self.paths[name].unlink(missing_ok=True)
         streams = [str(path) for path in self.paths.values()]
         self.pid = _ask({"arguments": arguments, "cwd": os.getcwd(), "env": env, "streams": streams})
 
@@ -69,6 +71,18 @@ def is_alive(pid: int) -> bool:
         return "Z" not in Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0]
     except OSError:
         return False
+
+
+def children(pid: int) -> list[int]:
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text("utf-8").split()]
+
+
+def wait_for_the_end_of(pid: int) -> None:
+    for _ in range(3000):
+        if not is_alive(pid):
+            return
+        time.sleep(0.01)
+    raise AssertionError(f"process {pid} lives on")
 
 
 def _ask(request: dict[str, Any]) -> int:
@@ -113,6 +127,7 @@ def _become(request: dict[str, Any]) -> None:
     """Never returns."""
     code = 70
     try:
+        os.setsid()  # a group of its own, as a shell gives it
         for number, path in enumerate(request["streams"]):
             os.dup2(os.open(path, os.O_CREAT | (os.O_WRONLY if number else os.O_RDONLY), 0o600), number)
         sys.stdin, sys.stdout = open(0, encoding="utf-8"), open(1, "w", encoding="utf-8")  # noqa: SIM115

@@ -1,5 +1,6 @@
 """Recipes side by side: trained, judged and told, through the command line and whatever stops it."""
 
+import io
 import json
 import os
 import re
@@ -7,8 +8,10 @@ import shutil
 import signal
 import subprocess
 import time
+from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, get_args, get_type_hints
 from xml.etree import ElementTree
 
@@ -24,7 +27,8 @@ from regard.metrics.text import METRICS
 from regard.train.checkpoint import steps_in
 from regard.train.config import AnyRecipe, parse_recipe
 from regard.train.plan import Plan
-from tests.train.toy import command, regard, write_recipe
+from tests.forked import Process, children, is_alive, wait_for_the_end_of
+from tests.train.toy import regard, start, write_recipe
 
 TEXT = "task: language\ndata: {train: [{file: t}], hold_out: 0.1}\ntrain: {minutes: 1, seed: 5}\n"
 
@@ -43,7 +47,17 @@ def recipes(folder: Path) -> list[Path]:
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of two recipes and two seeds."""
     folder = tmp_path_factory.mktemp("compare")
-    (folder / "said").write_bytes(compared(folder / "out", *recipes(folder)).stdout)
+
+    class Run(Process):
+        """In the place of a new python, which costs seconds; those that are killed below are real ones."""
+
+        def __init__(self, command: list[str]) -> None:
+            super().__init__(command[command.index("train") :], tmp_path_factory.mktemp("run"), dict(os.environ))
+
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()) as said:
+        patch.setattr("regard.cli.compare.subprocess", SimpleNamespace(Popen=Run))
+        compare(recipes(folder), seeds=2, out=folder / "out", threads=1)
+    (folder / "said").write_text(said.getvalue(), "utf-8")
     return folder / "out"
 
 
@@ -120,36 +134,36 @@ def test_a_changed_recipe_is_refused_in_the_words_of_train_and_the_rest_is_kept(
     assert told(out) == before
 
 
-def wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
-    for _ in range(3000):
+def wait_for(path: Path, process: Process) -> None:
+    for _ in range(6000):
         if path.exists():
             return
-        assert process.poll() is None
-        time.sleep(0.02)
+        assert is_alive(process.pid)
+        time.sleep(0.01)
     raise AssertionError(path)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_stopped_by_ctrl_c_and_by_kills_it_ends_with_the_same_table(out: Path, tmp_path: Path) -> None:
     paths = recipes(out.parent)
-    arguments = command("compare", *paths, "--seeds", 1, "--out", tmp_path / "out", "--threads", 1)
     folders = [tmp_path / "out" / path.stem / "0" for path in paths]
 
-    def begin() -> subprocess.Popen[bytes]:
-        return subprocess.Popen(arguments, stderr=subprocess.PIPE, start_new_session=True)
+    def begin(name: str) -> Process:
+        arguments = ("compare", *paths, "--seeds", 1, "--out", tmp_path / "out", "--threads", 1)
+        return start(tmp_path / name, *arguments)
 
-    with begin() as process:
-        wait_for(folders[0] / "plan.json", process)
-        os.killpg(process.pid, signal.SIGINT)
-        assert process.stderr is not None
-        said = process.stderr.read().decode()
-    assert process.returncode == 130
+    process = begin("first")
+    wait_for(folders[0] / "plan.json", process)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait() == 130
+    said = process.read("stderr").decode()
     assert "kept" in said
     assert "Traceback" not in said
-    with begin() as process:  # in the middle of the second run, all at once
-        wait_for(folders[1] / "checkpoints" / "step-5", process)
-        os.killpg(process.pid, signal.SIGKILL)
-    assert process.returncode == -signal.SIGKILL
+    process = begin("second")  # in the middle of the second run, all at once
+    wait_for(folders[1] / "checkpoints" / "step-5", process)
+    os.killpg(process.pid, signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
     assert (folders[0] / "judged.json").exists()
     assert not (folders[1] / "judged.json").exists()
     reached = steps_in(folders[1] / "checkpoints")[-1].name.replace("-", " ")
@@ -167,14 +181,15 @@ def test_stopped_by_ctrl_c_and_by_kills_it_ends_with_the_same_table(out: Path, t
 def test_a_run_ends_with_the_process_that_started_it(signum: signal.Signals, tmp_path: Path) -> None:
     (path, _) = recipes(tmp_path)
     long = ("--set", "train.steps=100000", "--set", "train.evaluations=1", "--out", tmp_path / "out", "--threads", 1)
-    with subprocess.Popen(command("compare", path, *long), stderr=subprocess.PIPE) as process:
-        folder = tmp_path / "out" / "narrow" / "0"
-        wait_for(folder / "plan.json", process)
-        time.sleep(1)
-        process.send_signal(signum)
-        assert process.stderr is not None
-        said = process.stderr.read().decode()  # to its end, which is that of both processes
-    assert process.returncode == (143 if signum == signal.SIGTERM else -9)
+    process = start(tmp_path / "said", "compare", path, *long)
+    folder = tmp_path / "out" / "narrow" / "0"
+    wait_for(folder / "plan.json", process)
+    (training,) = children(process.pid)
+    time.sleep(1)
+    process.kill(signum)
+    assert process.wait() == (143 if signum == signal.SIGTERM else -9)
+    wait_for_the_end_of(training)
+    said = process.read("stderr").decode()
     assert ("kept" in said) == (signum == signal.SIGTERM)
     assert bool(steps_in(folder / "checkpoints")) == (signum == signal.SIGTERM), "asked to, it saves"
 

@@ -141,7 +141,7 @@ def miniature(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "given"), [*((name, "small") for name in GLUE), pytest.param("MNLI", MINILM, marks=pytest.mark.slow)]
+    ("name", "given"), [*((name, "small") for name in GLUE), pytest.param("MNLI", MINILM, marks=pytest.mark.full)]
 )
 def test_glues_recipes_run_on_a_miniature(
     name: str, given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -88,16 +88,17 @@ def test_logits_are_equal(kind: str, shape: str) -> None:
 
 @pytest.mark.parametrize("shape", ["tiny", "odd", pytest.param("base", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("count", [40, pytest.param(200, marks=pytest.mark.full)])
 @torch.no_grad()
-def test_greedy_tokens_are_identical_on_200_sources(kind: str, shape: str) -> None:
+def test_greedy_tokens_are_identical(kind: str, shape: str, count: int) -> None:
     theirs = foreign(kind, shape)
-    source = random_sources(theirs.config.vocab_size, 200)
+    source = random_sources(theirs.config.vocab_size, count)
     found = theirs.generate(
         input_ids=source.tokens, attention_mask=attention_mask(source), num_beams=1, do_sample=False, max_new_tokens=12
     )
     mine = decode(ours(theirs), source, Greedy(max_length=12))
     assert [h[0].tokens for h in mine] == [cut(row, 2) for row in found.tolist()]
-    assert len({tuple(h[0].tokens) for h in mine}) > 20, "outputs that all look alike would prove little"
+    assert len({tuple(h[0].tokens) for h in mine}) > count / 10, "outputs that all look alike would prove little"
 
 
 @pytest.mark.parametrize("penalty", [0.0, 1.0, 1.5])

@@ -39,6 +39,7 @@ from tests.tasks.toys import EXAMPLES, question_of
 from tests.tasks.toys import words as reader_words
 
 KINDS: list[TokenizerKind] = ["bpe", "unigram", "words", "characters"]
+SOME = ["bpe", "words", *(pytest.param(kind, marks=pytest.mark.full) for kind in ("unigram", "characters"))]
 TEXTS = [
     "Zwei Männer gehen über die Straße.",
     "Two men, they're walking:  3.14 €",
@@ -136,7 +137,7 @@ def shown(texts: list[str], kind: TokenizerKind) -> list[str]:
     return [text.replace("⁇", "") if kind in ("bpe", "unigram") else text for text in texts]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SOME)
 @pytest.mark.parametrize("form", ["ctranslate2", "onnx", "huggingface"])
 @pytest.mark.parametrize("task", ["translation", "language"])
 def test_the_lines_of_the_readme_write_what_regard_writes(

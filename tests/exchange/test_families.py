@@ -141,20 +141,21 @@ def test_numbers_are_equal_in_and_out(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["gpt2", "gpt2-relu", "gpt2-untied", "llama", "llama-mqa", "llama-biased", "mistral"])
+@pytest.mark.parametrize("count", [25, pytest.param(100, marks=pytest.mark.full)])
 @torch.no_grad()
-def test_greedy_tokens_are_identical_for_100_prompts(name: str, tmp_path: Path) -> None:
+def test_greedy_tokens_are_identical(name: str, count: int, tmp_path: Path) -> None:
     theirs = foreign(name)
     theirs.save_pretrained(tmp_path)
     model = read_folder(tmp_path).model
     draw = torch.Generator().manual_seed(9)
-    lengths = torch.randint(1, 12, (100,), generator=draw).tolist()
+    lengths = torch.randint(1, 12, (count,), generator=draw).tolist()
     prompts = Padded.of([torch.randint(3, WORDS, (n,), generator=draw).tolist() for n in lengths])
     mine = decode(model, prompts, Greedy(max_length=12), prefix=prompts)
     for ids, found in zip(prompts.lists(), mine, strict=True):
         options = dict(do_sample=False, max_new_tokens=12, pad_token_id=0)
         said = theirs.generate(torch.tensor([ids]), attention_mask=torch.ones(1, len(ids)), **options)[0, len(ids) :]
         assert found[0].tokens == said.tolist()
-    assert len({tuple(found[0].tokens) for found in mine}) > 20, "outputs that all look alike would prove little"
+    assert len({tuple(found[0].tokens) for found in mine}) > count / 5, "outputs that all look alike would prove little"
 
 
 def test_a_shape_that_nobody_there_has_is_refused_with_every_reason() -> None:

@@ -36,6 +36,7 @@ def page(browser: Any, look: Look, tmp_path: Path) -> Iterator[Any]:
         assert made.seen.paths == [str(path)]
 
 
+@pytest.mark.full
 def test_a_page_that_was_saved_needs_nothing_else(page: Any) -> None:
     for name in VIEWS:
         view(page, name)
@@ -94,6 +95,7 @@ def test_the_heat_map_is_read_by_pointing_and_by_keys(page: Any, look: Look) -> 
     assert "cell" in told(page)
 
 
+@pytest.mark.full
 def test_lines_tell_what_a_word_looked_at(page: Any, look: Look) -> None:
     view(page, "Lines")
     drawn = sum(weight >= 0.02 for row in look.picture().weights for weight in row)
@@ -105,6 +107,7 @@ def test_lines_tell_what_a_word_looked_at(page: Any, look: Look) -> None:
     assert told(page).startswith("cat → ")
 
 
+@pytest.mark.full
 def test_a_head_among_all_of_them_opens(page: Any, look: Look) -> None:
     view(page, "All heads")
     expect(page.locator("button.small")).to_have_count(6 * 4 + 1)  # of six sites, and how much each word moved each

@@ -54,7 +54,7 @@ def test_what_nobody_should_send_is_answered_or_refused(case: Case, found: Servi
     assert answer.status in (*case.statuses, 503)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_what_never_comes_to_an_end_is_ended(found: Service) -> None:
     tally = Tally()
     named(found.port, [case for case in CASES if case.slow], tally)
@@ -118,8 +118,9 @@ def test_changed_bytes_do_no_harm(found: Service) -> None:
 
 
 @pytest.mark.slow
-def test_answers_are_as_the_description_has_them(found: Service) -> None:
-    answers, wrong = described(found.url, examples=20, seed=7)
+@pytest.mark.parametrize("examples", [6, pytest.param(40, marks=pytest.mark.full)])
+def test_answers_are_as_the_description_has_them(examples: int, found: Service) -> None:
+    answers, wrong = described(found.url, examples=examples, seed=7)
     assert not wrong
     assert {200, 400} <= {answer.status for answer in answers}
     assert not [answer for answer in answers if answer.fault]

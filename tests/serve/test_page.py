@@ -116,6 +116,7 @@ def test_swapping_turns_the_languages_and_moves_the_text(page: Any) -> None:
     expect(page.locator("#source-name")).to_have_text("English")
 
 
+@pytest.mark.full
 def test_there_is_no_swapping_without_a_way_back(page: Any, place: Place) -> None:
     found = place.ask("/api/models")
     fulfil(page, "/api/models", {**found, "models": found["models"][:1]})
@@ -163,6 +164,7 @@ def test_a_word_that_is_pointed_at_lights_what_was_read(page: Any, look: Look) -
         expect(page.locator("#gaze")).to_have_text(re.compile(f"^{name} ← "))
 
 
+@pytest.mark.full
 def test_words_of_an_output_that_was_cut_can_be_pointed_at(page: Any, place: Place) -> None:
     model = place.model("de-en")  # it never ends by itself
     text = next(text for text in PAIRS if model.attend(text).target.words == model(text).split(" "))
@@ -213,6 +215,7 @@ def test_a_file_is_translated_line_by_line(page: Any, dropped: bool) -> None:
     assert taken(page) == [*(PAIRS.get(line, "") for line in lines), ""]
 
 
+@pytest.mark.full
 def test_a_busy_service_is_asked_again_for_a_part_of_a_file(page: Any) -> None:
     page.seen.fails = True
     page.goto("/")
@@ -223,6 +226,7 @@ def test_a_busy_service_is_asked_again_for_a_part_of_a_file(page: Any) -> None:
     expect(page.locator("#file-problem")).to_be_empty()
 
 
+@pytest.mark.full
 def test_a_line_of_a_file_that_is_too_long_is_told_with_its_number(page: Any) -> None:
     page.goto("/")
     sight.give(page, [CAT, BIRD, "a" * 5001, DOG])
@@ -234,6 +238,7 @@ def test_a_line_of_a_file_that_is_too_long_is_told_with_its_number(page: Any) ->
     expect(page.locator("#file-problem")).to_have_text(problem)
 
 
+@pytest.mark.full
 def test_a_file_can_be_stopped_and_another_takes_its_place(page: Any) -> None:
     page.goto("/")
     asked: list[Any] = []
@@ -275,6 +280,7 @@ def test_an_error_of_the_service_is_told_and_typing_on_recovers(page: Any) -> No
     expect(page.locator("#said")).to_have_text(PAIRS[BIRD])
 
 
+@pytest.mark.full
 def test_a_service_that_does_not_tell_its_models_is_told(page: Any) -> None:
     page.seen.fails = True
     fulfil(page, "/api/models", {"error": BUSY}, 503)
@@ -330,6 +336,7 @@ def test_a_text_goes_on_as_it_is_told(page: Any) -> None:
     expect(page.locator("#problem")).to_have_text(re.compile("^Max_tokens: "))
 
 
+@pytest.mark.full
 def test_a_text_that_goes_on_can_be_stopped(page: Any) -> None:
     page.add_init_script(sight.SLOWLY)
     page.goto("/")
@@ -346,6 +353,7 @@ def test_a_text_that_goes_on_can_be_stopped(page: Any) -> None:
     expect(page.locator("#problem")).to_be_empty()
 
 
+@pytest.mark.full
 def test_dark_and_light_are_remembered(page: Any) -> None:
     type_in(page)
     light = page.evaluate(PAPER)
@@ -361,6 +369,7 @@ def test_dark_and_light_are_remembered(page: Any) -> None:
     assert page.evaluate(PAPER) == light
 
 
+@pytest.mark.full
 def test_a_phone_never_scrolls_sideways(page: Any) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     type_in(page)

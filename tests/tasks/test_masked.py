@@ -291,6 +291,7 @@ def test_a_run_that_was_cut_ends_with_the_same_bits(story: Path) -> None:
         assert (whole / "checkpoints/step-60" / name).read_bytes() == (cut / "checkpoints/step-60" / name).read_bytes()
 
 
+@pytest.mark.full
 def test_a_model_that_was_trained_fills_blanks(story: Path) -> None:
     out = story.parent / "run"
     path = recipe(story, 600, {"width": 32, "hidden": 32, "num_layers": 2})

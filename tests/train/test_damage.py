@@ -195,7 +195,14 @@ def test_a_plan_of_an_earlier_version_has_no_sum(tmp_path: Path) -> None:
     assert Plan.load(tmp_path / "plan.json") == plan
 
 
-@pytest.mark.parametrize("name", ["store/target.tokens", "store/source.offsets", "store/index.json", "valid.target"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(pytest.param(f"store/{name}", marks=pytest.mark.full) for name in ("target.tokens", "source.offsets")),
+        "store/index.json",
+        "valid.target",
+    ],
+)
 def test_what_was_prepared_is_made_again_if_it_was_damaged(name: str, tmp_path: Path, stop_at: Stop) -> None:
     recipe, out = holding_out(tmp_path, steps=12, evaluations=2, checkpoints=3), tmp_path / "run"
     stop_at(7)

@@ -35,7 +35,12 @@ def ends(out: Path) -> tuple[bytes, bytes, bytes, list[str]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "settings", [{}, {"accumulate": 2, "average": 0.9, "clip": 0.5}, {"average": 3}], ids=["plain", "averaged", "mean"]
+    "settings",
+    [
+        pytest.param({}, id="plain"),
+        pytest.param({"accumulate": 2, "average": 0.9, "clip": 0.5}, id="averaged", marks=pytest.mark.full),
+        pytest.param({"average": 3}, id="mean"),
+    ],
 )
 def test_kills_at_random_instants_change_nothing(settings: dict[str, object], tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, **settings)

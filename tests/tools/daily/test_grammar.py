@@ -435,18 +435,21 @@ def splits() -> dict[str, list[grammar.Sentence]]:
     return {split: list(grammar.sentences(split, count)) for split, count in sizes.items()}
 
 
+@pytest.mark.full
 def test_one_english_sentence_has_one_german_one_and_one_construction(drawn: list[grammar.Sentence]) -> None:
     found: dict[tuple[str, ...], tuple[tuple[str, ...], str]] = {}
     for made in drawn:
         assert found.setdefault(made.source, (made.target, made.construction)) == (made.target, made.construction)
 
 
+@pytest.mark.full
 def test_every_word_is_linked_and_links_are_in_range(drawn: list[grammar.Sentence]) -> None:
     for made in drawn:
         assert {i for i, _ in made.links} == set(range(len(made.source))), made
         assert {j for _, j in made.links} == set(range(len(made.target))), made
 
 
+@pytest.mark.full
 def test_text_is_clean(drawn: list[grammar.Sentence]) -> None:
     for made in drawn:
         for side in (made.source, made.target):
@@ -460,6 +463,7 @@ def test_text_is_clean(drawn: list[grammar.Sentence]) -> None:
         assert set(made.lemmas) <= lexicon.lemmas()
 
 
+@pytest.mark.full
 def test_german_forms_hold_all_that_is_said(drawn: list[grammar.Sentence]) -> None:
     forms = german_forms()
     for made in drawn:
@@ -476,6 +480,7 @@ def test_the_language_is_large() -> None:
     assert len(grammar.constructions()) >= 100
 
 
+@pytest.mark.full
 def test_millions_of_sentences_are_possible() -> None:
     """Of N equally likely sentences, n draws repeat about n * n / 2N: fewer than 8 of 4,000 mean a million or more."""
     for name in ("and.clause", "but.clause", "that", "whether"):
@@ -491,6 +496,7 @@ def test_the_same_sentences_come_at_every_call() -> None:
     assert list(grammar.sentences("train", 50))[:20] == list(grammar.sentences("train", 20))
 
 
+@pytest.mark.full
 def test_a_held_out_combination_is_met_in_its_split_alone(splits: dict[str, list[grammar.Sentence]]) -> None:
     for split, sentences in splits.items():
         for made in sentences:
@@ -502,11 +508,13 @@ def test_a_held_out_combination_is_met_in_its_split_alone(splits: dict[str, list
     assert 0.07 < (shares["valid"] + shares["test"]) / shares.total() < 0.09
 
 
+@pytest.mark.full
 def test_no_sentence_comes_twice(splits: dict[str, list[grammar.Sentence]]) -> None:
     sources = Counter(made.source for sentences in splits.values() for made in sentences)
     assert max(sources.values()) == 1
 
 
+@pytest.mark.full
 def test_training_meets_every_word_and_construction_often(splits: dict[str, list[grammar.Sentence]]) -> None:
     words = Counter(lemma for made in splits["train"] for lemma in made.lemmas)
     names = Counter(made.construction for made in splits["train"])
