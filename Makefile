@@ -1,8 +1,8 @@
 # make demo   trains, tests and looks at a translator, from nothing
 # make setup  an environment in .venv with everything
-# make test   format, lint, types, and every test but the slowest
-# make test-full  the same with those: sanitizers, ARM by emulation, 10,000 masks, more kills
-# make check  the same without the slow ring, in under four minutes
+# make check  format, lint, types and the fast tests: 90 seconds
+# make test   the same with the slow ring: nine minutes
+# make test-full  the same with what rarely breaks: sanitizers, ARM by emulation, more kills, larger counts, pictures
 # make docs   the pictures of docs/, anew
 # make learn  the learning table (copy, reverse, sort; with and without attention)
 # make bench  training (15 minutes) and decoding (20) beside other toolkits, on a quiet machine; a step with and without cache
@@ -35,14 +35,17 @@ lint: setup
 	$(RUN) -m ruff check .
 	$(RUN) -m mypy
 
+# A module goes to one worker, so that what it shares is made once; tests/conftest.py has their order.
+PYTEST := $(RUN) -m pytest -n 2 --dist loadscope --no-loadscope-reorder
+
 check: lint
-	$(RUN) -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m "not slow and not full"
+	$(PYTEST) -m "not slow and not full"
 
 test: lint
-	$(RUN) -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m "not full"
+	$(PYTEST) -m "not full"
 
 test-full: lint
-	$(RUN) -m pytest -n 2 --dist loadscope --no-loadscope-reorder
+	$(PYTEST)
 
 docs: setup
 	$(RUN) docs/make.py
