@@ -50,7 +50,7 @@ SLOW = (  # modules that wait for `make test`, those that take longest first
     "tests/tasks/test_tuning.py",
     "tests/tools/daily/test_grammar.py",
     "tests/train/test_plan.py",
-    "tests/metrics/test_significance.py",
+    "tests/metrics/test_paired_bootstrap.py",
     "tests/models/test_reader.py",
     "tests/exchange/test_words.py",
     "tests/tasks/test_language.py",

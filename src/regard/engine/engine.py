@@ -14,8 +14,9 @@ from regard.models.config import ModelConfig
 from regard.progress import warn
 
 EngineName = Literal["auto", "torch", "native"]
-Tick = Callable[[int], None]  # is told how many are done
-Heard = Callable[[list[int]], bool]  # is told what an output is so far, after each word; True ends it
+Rows = Sequence[Sequence[int]]
+Tick = Callable[[int], None] | None  # is told how many are done
+Heard = Callable[[list[int]], bool] | None  # is told what an output is so far, after each word; True ends it
 
 
 class Engine(Protocol):
@@ -27,13 +28,7 @@ class Engine(Protocol):
         ...
 
     def decode(
-        self,
-        sources: Sequence[Sequence[int]],
-        search: Search,
-        *,
-        tick: Tick | None = None,
-        heard: Heard | None = None,
-        prefixes: Sequence[Sequence[int]] | None = None,
+        self, sources: Rows, search: Search, *, tick: Tick = None, heard: Heard = None, prefixes: Rows | None = None
     ) -> list[list[Hypothesis]]:
         """For each source, or prompt, its hypotheses, best first, which begin with the prefix given for it."""
         ...

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from regard.attention.multihead import MultiheadAttention
 from regard.attention.site import Site, Trace
+from regard.engine.engine import Rows
 from regard.errors import UserError
 from regard.nn.embed import OutputHead
 from regard.shapes import Padded
@@ -23,7 +24,6 @@ LIKELY = 5  # words that are told of each step
 MOST = 3 << 26  # numbers that a pass may hold at once, of 4 bytes each: 0.8 GB
 TOGETHER = 64  # pairs of a pass, at most
 ROWS = 256  # steps whose probabilities are computed at once
-Rows = Sequence[Sequence[int]]
 
 
 class Explainable(Protocol):

@@ -13,7 +13,7 @@ import numpy as np
 
 from regard.decode.config import Beam, Hypothesis, Sample, Search
 from regard.engine.build import library
-from regard.engine.engine import Heard, Tick
+from regard.engine.engine import Heard, Rows, Tick
 from regard.engine.prepare import Array, Prepared, Settings, rotations, sinusoids
 from regard.errors import UserError
 from regard.rng import Key
@@ -107,13 +107,7 @@ class NativeEngine:
         return f"native, {small}, {LEVELS[self.level]}, {self.threads} thread{'s'[: self.threads > 1]}"
 
     def decode(
-        self,
-        sources: Sequence[Sequence[int]],
-        search: Search,
-        *,
-        tick: Tick | None = None,
-        heard: Heard | None = None,
-        prefixes: Sequence[Sequence[int]] | None = None,
+        self, sources: Rows, search: Search, *, tick: Tick = None, heard: Heard = None, prefixes: Rows | None = None
     ) -> list[list[Hypothesis]]:
         if not sources:
             return []
@@ -174,7 +168,7 @@ class NativeEngine:
 class Callbacks:
     """What the engine calls back; an exception there, or Ctrl-C, ends the work and is raised after it."""
 
-    def __init__(self, tick: Tick | None, heard: Heard | None) -> None:
+    def __init__(self, tick: Tick, heard: Heard) -> None:
         self.failed: list[BaseException] = []
         self.cancelled, self.done = c.c_int32(0), 0
         self.given: dict[str, Any] = {"cancelled": c.addressof(self.cancelled)}

@@ -14,7 +14,7 @@ from regard.decode.config import Beam, Hypothesis, Search
 from regard.decode.filters import Filter, ForcedPrefix, Halt, Listen
 from regard.decode.search import decode
 from regard.decode.stepper import Stepper
-from regard.engine.engine import Heard, Tick
+from regard.engine.engine import Heard, Rows, Tick
 from regard.models.writer import LanguageModel
 from regard.shapes import Padded, by_length
 
@@ -35,13 +35,7 @@ class TorchEngine:
     about = "torch, float32"
 
     def decode(
-        self,
-        sources: Sequence[Sequence[int]],
-        search: Search,
-        *,
-        tick: Tick | None = None,
-        heard: Heard | None = None,
-        prefixes: Sequence[Sequence[int]] | None = None,
+        self, sources: Rows, search: Search, *, tick: Tick = None, heard: Heard = None, prefixes: Rows | None = None
     ) -> list[list[Hypothesis]]:
         halt = Halt()
         filters: list[Filter] = [halt, *([] if heard is None else [Listen(heard, self.model.end)])]

@@ -9,10 +9,10 @@ from math import log
 import torch
 from torch import Tensor
 
+from regard.engine.engine import Rows
 from regard.errors import UserError
 from regard.metrics.alignment import Gold
 from regard.tasks.align import Aligned
-from regard.tasks.ready import Rows
 from regard.tasks.translator import Translator
 
 Tick = Callable[[int], None]

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 from pydantic import TypeAdapter
 
+from regard.engine.engine import Rows
 from regard.engine.explain import Explanation
 from regard.errors import UserError
 from regard.files import read_regular, sealed, unsealed, write
 from regard.metrics.alignment import Gold, Links, Weights, error_rates, links
-from regard.tasks.ready import Rows
 from regard.tasks.translator import Output, Translator
 
 FILE = "alignment.json"

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from regard.data.tokenizer import MASK
 from regard.decode.config import Greedy, Hypothesis
+from regard.engine.engine import Rows
 from regard.errors import UserError
-from regard.tasks.ready import Rows
 from regard.tasks.teller import Examples, Teller
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard.data.tokenizer import Tokenizer, Tokenizers
 from regard.decode.config import Search
-from regard.engine.engine import Engine, EngineName, choose
+from regard.engine.engine import Engine, EngineName, Rows, choose
 from regard.errors import UserError
 from regard.shapes import Padded, by_length
 from regard.tasks.folder import Loaded
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 TOGETHER = 4096  # tokens of a batch
-Rows = Sequence[Sequence[int]]
 
 
 class Ready:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regard.decode.config import Hypothesis, Search
+from regard.engine.engine import Rows
 from regard.errors import UserError
 from regard.models.config import GptConfig
-from regard.tasks.ready import Ready, Rows, as_given, ids_of, listed
+from regard.tasks.ready import Ready, as_given, ids_of, listed
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.decode.config import Hypothesis
+from regard.engine.engine import Rows
 from regard.errors import UserError
 from regard.shapes import Padded
 from regard.tasks.folder import Loaded
-from regard.tasks.ready import Ready, Rows, as_given, ids_of, listed
+from regard.tasks.ready import Ready, as_given, ids_of, listed
 
 if TYPE_CHECKING:
     from torch import Tensor
