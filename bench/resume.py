@@ -18,7 +18,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from tests.train.test_distributed import companions_of
+from tests.forked import children
 from tests.train.test_resume import ends
 from tests.train.toy import command, regard, write_recipe
 
@@ -50,7 +50,7 @@ def begin(recipe: Path, out: Path, processes: int) -> subprocess.Popen[bytes]:
 def stop(process: subprocess.Popen[bytes], out: Path, delay: float, how: signal.Signals, number: int) -> str:
     """Every third time inside a save; where there is a companion, that one every second time."""
     folder = out / "checkpoints"
-    victims = [process.pid, *companions_of(process)]
+    victims = [process.pid, *children(process.pid)]
     time.sleep(delay)
     while number % 3 == 0 and process.poll() is None and not any(folder.glob(f"{MARK}*")):
         pass
