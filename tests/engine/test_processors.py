@@ -38,6 +38,10 @@ class Elsewhere:
     def __init__(self, program: Path) -> None:
         self.program, self.model = program, b""
 
+    def regard_size(self, of: int) -> int:
+        printed = subprocess.run([EMULATOR, self.program], check=True, capture_output=True, text=True).stdout
+        return int(printed.split()[of])
+
     def regard_level(self) -> int:
         return 0
 
