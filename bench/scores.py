@@ -24,7 +24,7 @@ from regard.data.text import pairs
 from regard.metrics.alignment import parse
 from regard.metrics.text import sacrebleu_metric
 from regard.rng import Key
-from regard.tasks.align import Aligned
+from regard.tasks.translation.align import Aligned
 
 MODELS = {
     "none": ["model.attention=null"],

@@ -32,8 +32,8 @@ from regard.rng import Key
 from regard.serve.config import Limits
 from regard.serve.desk import Pace
 from regard.shapes import Padded
+from regard.tasks.config import TrainConfig
 from regard.train.checkpoint import TrainState, Weights
-from regard.train.config import TrainConfig
 from regard.train.distributed import ALONE
 from regard.train.optimizer import Optimizer
 

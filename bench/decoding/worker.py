@@ -20,7 +20,7 @@ from bench.decoding.models import FOLDER, LONGEST
 
 from regard.decode.config import Beam, Greedy, Search
 from regard.tasks.folder import load_folder
-from regard.tasks.translator import Translator
+from regard.tasks.translation.runtime import Translator
 
 Translate = Callable[[list[str], int], list[str]]
 BATCH = 32  # sentences of a batch: where CTranslate2 is best here

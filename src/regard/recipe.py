@@ -11,7 +11,7 @@ import json
 import re
 import types
 import typing
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -24,6 +24,7 @@ from regard.errors import UserError
 from regard.files import read_regular
 
 R = TypeVar("R")
+Translate = Callable[[MappingNode], None]
 MOST_BYTES = 1 << 20
 MOST_NODES = 10_000  # keys and values; a second of work
 DEEPEST = 20
@@ -38,22 +39,28 @@ EXPONENT = re.compile(r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)[eE][-
 WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", Path: "text", type(None): "null"}
 
 
-def read(schema: type[R], path: Path, overrides: Sequence[str] = ()) -> R:
+def read(schema: type[R], path: Path, overrides: Sequence[str] = (), translate: Translate | None = None) -> R:
     """The recipe in a file, changed by overrides such as "train.lr=3e-4"."""
     data = read_regular(path, MOST_BYTES)
-    return parse(schema, data.decode("utf-8-sig", "surrogateescape"), str(path), overrides)
+    return parse(schema, data.decode("utf-8-sig", "surrogateescape"), str(path), overrides, translate)
 
 
-def parse(schema: type[R], text: str, name: str, overrides: Sequence[str] = ()) -> R:
-    """As `read`, from text; `name` stands for the file in messages. Keys not given are as in the section's default."""
+def parse(
+    schema: type[R], text: str, name: str, overrides: Sequence[str] = (), translate: Translate | None = None
+) -> R:
+    """As `read`, from text; `name` stands for the file in messages. Keys not given are as in the section's default;
+    `translate` renames those of former versions."""
     if len(text.encode("utf-8", "surrogatepass")) > MOST_BYTES:
         raise UserError(f"{name}: is larger than 1 MB; a recipe is a page of settings, so keep data in other files")
     problems: list[str] = []
     root = _compose(text, name) or MappingNode(MAP, [], _mark(name))
     recipe: Any = None
     if isinstance(root, MappingNode):
-        for override in overrides:
-            _override(root, override, problems)
+        for override in ("", *overrides):
+            if override:
+                _override(root, override, problems)
+            if translate is not None:
+                translate(root)
         recipe = _Builder(problems).build(schema, root, "", _where(root))
     else:
         problems.append(f"{_where(root)}: a recipe is lines such as 'key: value', not {_given(root)}; write it so")

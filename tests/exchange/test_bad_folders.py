@@ -23,7 +23,7 @@ from regard.exchange.huggingface import read_folder, write_folder
 from regard.models.build import build
 from regard.models.presets import llama
 from regard.tasks.folder import load_folder
-from regard.tasks.translator import Translator
+from regard.tasks.translation.runtime import Translator
 from tests.fixtures.make import MODELS
 
 

@@ -28,13 +28,13 @@ from regard.exchange import export as exporting
 from regard.exchange.export import export
 from regard.exchange.folders import load_any
 from regard.exchange.native import export_native
-from regard.look.model import ready
 from regard.models.build import build
 from regard.models.config import BertConfig, GptConfig, ReaderConfig, TransformerConfig
 from regard.shapes import Padded
 from regard.tasks.folder import Loaded, load_folder, save_model, save_tokenizers
-from regard.tasks.tuning import reader_for
+from regard.tasks.labelled.start import reader_for
 from tests.exchange.llama2c import stories
+from tests.ready import ready
 from tests.tasks.toys import EXAMPLES, question_of
 from tests.tasks.toys import words as reader_words
 

@@ -16,10 +16,10 @@ from regard.data.tokenizer import Tokenizer, Tokenizers
 from regard.decode.config import Beam, Sample
 from regard.engine.build import compiler
 from regard.errors import UserError
-from regard.look.model import ready
 from regard.models.build import build
 from regard.models.config import GptConfig, RecurrentConfig, TransformerConfig
 from regard.tasks.folder import load_folder, save_model, save_tokenizers
+from tests.ready import ready
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler here")
 TEXTS = ["a cat sees a dog", "the dog sleeps", "a bird", "the cat sees the bird and the dog"]

@@ -28,9 +28,9 @@ from regard.exchange.readers import write_reader
 from regard.models.build import build
 from regard.models.config import BertConfig, ReaderConfig
 from regard.tasks.folder import Loaded, load_folder, save_model, save_tokenizers
-from regard.tasks.layout import Batch, Layout
-from regard.tasks.reading import answers
-from regard.tasks.tuning import reader_for
+from regard.tasks.labelled.layout import Batch, Layout
+from regard.tasks.labelled.start import reader_for
+from regard.tasks.labelled.task import answers
 from tests.tasks.toys import EXAMPLES, READERS, question_of, words
 
 CLASSES: dict[str, Any] = {

@@ -200,9 +200,9 @@ def test_gradients_and_the_tree_are_left_out_where_they_would_take_long(
     assert model.attend("a cat").saliency() is not None
     assert model.attend("a cat").tree() is not None
     steps, size = len(model.attend("a cat").told.target), sum(p.numel() for p in model.model.parameters())
-    monkeypatch.setattr("regard.look.model.TREE", 3 * steps * size - 1)
+    monkeypatch.setattr("regard.tasks.runnable.TREE", 3 * steps * size - 1)
     assert model.attend("a cat").tree() is None
-    monkeypatch.setattr("regard.look.model.GRADIENT", steps * (steps + 2) * size - 1)
+    monkeypatch.setattr("regard.tasks.runnable.GRADIENT", steps * (steps + 2) * size - 1)
     assert model.attend("a cat").saliency() is None
 
 

@@ -17,9 +17,9 @@ from regard.nn.lora import hold
 from regard.rng import Key
 from regard.shapes import Padded
 from regard.tasks.folder import load_folder, save_model, save_tokenizers
-from regard.tasks.layout import Batch
-from regard.tasks.reading import answers
-from regard.tasks.tuning import settle_reader
+from regard.tasks.labelled.layout import Batch
+from regard.tasks.labelled.start import settle_reader
+from regard.tasks.labelled.task import answers
 
 QUESTIONS = list(EXAMPLES)
 

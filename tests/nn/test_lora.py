@@ -16,7 +16,7 @@ from regard.models.presets import llama
 from regard.nn.lora import LowRank, hold, merged_parameters
 from regard.rng import Key
 from regard.shapes import Padded
-from regard.train.config import TextTrainConfig
+from regard.tasks.config import TextTrainConfig
 from regard.train.distributed import ALONE
 from regard.train.optimizer import Optimizer
 

@@ -24,10 +24,10 @@ from regard.models.config import ElmoConfig
 from regard.rng import Key
 from regard.serve.jobs import described
 from regard.shapes import Padded
-from regard.tasks.bothways import BothWays, framed, tell_both_ways
+from regard.tasks.bilm.task import BothWays, framed, tell_both_ways
 from regard.tasks.folder import load_folder
-from regard.tasks.language import Text
-from regard.train.config import read_recipe
+from regard.tasks.lm.task import Text
+from regard.tasks.registry import read_recipe
 from tests.train.toy import regard
 
 WORDS = Tokenizer.train(iter([" ".join(f"w{i}" for i in range(30))]), TokenizerConfig(kind="words", vocabulary=60), [])

@@ -17,8 +17,8 @@ from regard.data.tokenizer import END
 from regard.errors import UserError
 from regard.models.build import build
 from regard.models.config import GptConfig, RecurrentTextConfig
-from regard.tasks import texts
-from regard.tasks.language import LanguageModelling, Text
+from regard.tasks import running_text as texts
+from regard.tasks.lm.task import LanguageModelling, Text
 from tests.train.toy import regard
 
 LINES = ["to be, or not", "to be: that", "", "is the question", "", "", "whether 'tis", "nobler"]

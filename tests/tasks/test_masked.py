@@ -22,10 +22,10 @@ from regard.exchange.vocabulary import library_of
 from regard.models.build import build
 from regard.models.config import BertConfig
 from regard.rng import Key
-from regard.tasks import texts
-from regard.tasks.language import Text
-from regard.tasks.masked import FIXED, Blanks, Cloze, MaskedModelling, guess_blanks
-from regard.train.config import read_recipe
+from regard.tasks import running_text as texts
+from regard.tasks.lm.task import Text
+from regard.tasks.mlm.task import FIXED, Blanks, Cloze, MaskedModelling, guess_blanks
+from regard.tasks.registry import read_recipe
 from tests.train.toy import regard
 
 WORDS = [f"w{i}" for i in range(30)]

@@ -19,9 +19,9 @@ from regard.errors import UserError
 from regard.models.build import build
 from regard.models.config import GptConfig, RecurrentConfig, RecurrentTextConfig
 from regard.tasks.folder import Loaded, save_model, save_tokenizers
-from regard.tasks.prompt import NOTHING, Prompter
-from regard.tasks.teller import Teller
-from regard.tasks.translator import Translator
+from regard.tasks.lm.prompt import NOTHING, Prompter
+from regard.tasks.lm.runtime import Generator
+from regard.tasks.translation.runtime import Translator
 from tests.train.toy import regard
 
 SHOTS = [("so good", "yes"), ("so ill", "no"), ("a {answer} ☃", "yes")]
@@ -38,7 +38,7 @@ def tokenizer(kind: str) -> Tokenizer:
     return ForeignTokenizer(library, {}, 320)  # like GPT-2's: no mark before a text
 
 
-def teller(model: str = "gpt", words: str = "characters", max_length: int = 500, **options: Any) -> Teller:
+def teller(model: str = "gpt", words: str = "characters", max_length: int = 500, **options: Any) -> Generator:
     chosen, start = tokenizer(words), 2
     sizes: dict[str, Any] = {"vocabulary": chosen.vocabulary, "start": start}
     config: Any = RecurrentTextConfig(embedding=6, width=8, **sizes)
@@ -51,7 +51,7 @@ def teller(model: str = "gpt", words: str = "characters", max_length: int = 500,
         p.data *= 3  # so that words differ
     both = Tokenizers(chosen, chosen)
     loaded = Loaded("language", config, both, Sample(max_length=6), max_length, "", lambda: net, _none, Path())
-    return Teller(loaded, engine="torch", threads=1, **options)
+    return Generator(loaded, engine="torch", threads=1, **options)
 
 
 def _none() -> Any:
@@ -63,7 +63,7 @@ def prompt_of(text: str, shots: list[tuple[str, str]]) -> str:
 
 
 @torch.no_grad()
-def brute(model: Teller, prompt: str, label: str) -> float:
+def brute(model: Generator, prompt: str, label: str) -> float:
     """The log-probability of what a label adds to a prompt, token by token, each from all before it."""
     plain, whole = (
         model.tokenizer.prompt(ids, model.start)
@@ -112,7 +112,7 @@ def test_a_label_may_be_lost_in_what_precedes_it() -> None:
     library = {"model": {"type": "BPE", "vocab": vocab, "merges": [], "unk_token": "<unk>", "fuse_unk": True}}
     model = teller("gpt", "characters")
     both = Tokenizers(*[ForeignTokenizer(library, {0: "<unk>"}, 3)] * 2)
-    model = Teller(replace(model.loaded, tokenizers=both), engine="torch", threads=1)
+    model = Generator(replace(model.loaded, tokenizers=both), engine="torch", threads=1)
     (found,) = model.choose(["é"], ["ü", "ab"], template="{input}{answer}", calibrated=False)
     with torch.no_grad():
         told = model.model(torch.tensor([[2, 0, 1]]))[0].log_softmax(-1)
@@ -147,7 +147,7 @@ def test_what_else_is_in_the_batch_does_not_matter(kind: str) -> None:
         assert [choice[1:] for choice in alone] == [pytest.approx(choice[1:], abs=1e-12) for choice in together]
 
 
-def size(model: Teller, text: str, shots: list[tuple[str, str]]) -> int:
+def size(model: Generator, text: str, shots: list[tuple[str, str]]) -> int:
     return max(len(model.tokenizer.encode([f"{prompt_of(text, shots)} {label}"], spaced=False)[0]) for label in LABELS)
 
 
@@ -200,7 +200,7 @@ def test_answers_are_what_follows_the_prompt_up_to_the_line_s_end(kind: str) -> 
     first, last = (model.text(hypotheses[0]).split("\n")[0].strip() for hypotheses in told)
     assert found == [first, "", last]
     assert any(found)
-    asked = Teller(model.loaded, engine="torch", threads=1, search=Beam(size=3, max_length=2))
+    asked = Generator(model.loaded, engine="torch", threads=1, search=Beam(size=3, max_length=2))
     ((best, *_),) = asked.tell([prompts[0]])
     assert asked.answer(texts[:1], examples=SHOTS) == [asked.text(best).split("\n")[0].strip()]
     prompter = Prompter(model, SHOTS, TEMPLATE)
@@ -277,10 +277,10 @@ def test_lines_in_are_lines_out(folder: Path, shots: Path) -> None:
     assert said.stdout != regard(*options, "--sample", stdin=lines.encode()).stdout
 
 
-def _loaded(folder: Path) -> Teller:
+def _loaded(folder: Path) -> Generator:
     from regard.tasks.folder import load_folder
 
-    return Teller(load_folder(folder), engine="torch", threads=1)
+    return Generator(load_folder(folder), engine="torch", threads=1)
 
 
 def test_several_labels_stand_side_by_side(
@@ -300,7 +300,7 @@ def test_the_command_counts_lines_knows_its_examples_and_stops_where_it_is_told(
 ) -> None:
     calls: list[tuple[str, Any]] = []
     monkeypatch.setattr("regard.cli.run.run_lines", lambda inputs, output, job, make: calls.append((job, make)))
-    model = Teller(_loaded(folder).loaded, engine="torch", threads=1, search=Greedy(max_length=9))
+    model = Generator(_loaded(folder).loaded, engine="torch", threads=1, search=Greedy(max_length=9))
     run_model(model, [], None, Wanted(examples=shots))
     run_model(model, [], None, Wanted(examples=shots, labels="yes,no"))
     (answer,) = calls[0][1](["ill"], 0, lambda done: None)

@@ -7,9 +7,9 @@ from torch.nn import functional as F
 
 from regard.errors import UserError
 from regard.nn.embed import OutputHead, word_table
+from regard.nn.sampled_softmax import SomeWords
 from regard.rng import Key
-from regard.tasks.sampled import SomeWords
-from regard.train.config import LanguageTrainConfig
+from regard.tasks.config import LanguageTrainConfig
 
 WORDS, WIDTH, ROWS = 60, 6, 9
 

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import torch
 
-from regard.cli.tasks import task_for, trainer_for
-from regard.train.config import read_recipe
+from regard.exchange import folders
+from regard.tasks.registry import read_recipe
 from regard.train.distributed import ALONE, World
+from regard.train.run import Run
 
 
 def losses(recipes: list[Path], steps: int, size: int) -> list[list[float]]:
@@ -37,8 +38,7 @@ def main(meeting: str, rank: str, size: str, steps: str, *recipes: str) -> None:
         out = path.with_suffix("")
         out.mkdir(exist_ok=True)
         recipe = read_recipe(path)
-        task, _ = task_for(recipe, out)
-        trainer = trainer_for(recipe, out, task, world=world)
+        trainer = Run(recipe, out, folders).trainer(world=world)
         found.append([trainer.update(trainer.weights, step).loss for step in range(int(steps))])
     rows = torch.arange(2 * 7.0).view(7, 2)
     assert torch.equal(world.rows(world.share(rows)), rows)

@@ -15,8 +15,8 @@ import torch
 
 from regard.data.store import Store
 from regard.errors import UserError
+from regard.tasks.config import TrainConfig
 from regard.train.checkpoint import TrainState, Weights, steps_in
-from regard.train.config import TrainConfig
 from regard.train.loop import Trainer
 from regard.train.optimizer import Optimizer
 from regard.train.plan import Plan

@@ -2,6 +2,7 @@
 
 import copy
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,12 +12,14 @@ from torch.nn import functional as F
 
 from regard.attention import kernels, site
 from regard.attention.site import Site
-from regard.cli.tasks import task_for, trainer_for
 from regard.data.tokenizer import PADDING
+from regard.exchange import folders
 from regard.rng import Key
-from regard.train.config import Recipe, TrainConfig, read_recipe
+from regard.tasks.config import TrainConfig
+from regard.tasks.registry import read_recipe
 from regard.train.distributed import ALONE, LostRankError, World
 from regard.train.optimizer import Optimizer, orthogonal
+from regard.train.run import Run
 from tests.test_rng import plain_philox
 from tests.train.toy import write_recipe
 
@@ -90,11 +93,11 @@ def test_a_run_loses_what_a_plain_loop_loses(optimizer: str, tmp_path: Path, mon
     """In float64: the loop of `regard train` beside attention by the reference kernel, dropout by its plain twin, all
     logits at once, PyTorch's cross-entropy, clipping and optimizers."""
     recipe = read_recipe(write_recipe(tmp_path, optimizer=optimizer, lr=5e-3, clip=0.5))
-    assert isinstance(recipe, Recipe)
     torch.set_default_dtype(torch.float64)
     try:
-        task, _ = task_for(recipe, tmp_path)
-        trainer, twin = (trainer_for(recipe, tmp_path, task) for _ in range(2))
+        run = Run(recipe, tmp_path, folders)
+        task: Any = run.task
+        trainer, twin = (run.trainer() for _ in range(2))
         ours = [trainer.update(trainer.weights, step).loss for step in range(50)]
         monkeypatch.setattr(kernels, "_choose", lambda *_: "reference")
         monkeypatch.setattr(site, "dropped", plain_dropped)

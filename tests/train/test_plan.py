@@ -9,10 +9,10 @@ from regard import recipe as recipes
 from regard.decode.config import Beam
 from regard.models.build import build
 from regard.models.config import RecurrentConfig
-from regard.tasks.prepare import store_for, tokenizers_for
-from regard.tasks.translation import Translation
+from regard.tasks.config import Recipe, TrainConfig
+from regard.tasks.translation.prepare import store_for, tokenizers_for
+from regard.tasks.translation.task import Translation
 from regard.train import plan
-from regard.train.config import Recipe, TrainConfig
 from tests.train.toy import write_recipe
 
 

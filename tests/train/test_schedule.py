@@ -3,7 +3,7 @@ from itertools import pairwise
 import pytest
 
 from regard.errors import UserError
-from regard.train.config import SCHEDULES, TrainConfig
+from regard.tasks.config import SCHEDULES, TrainConfig
 from regard.train.loop import _marks
 
 

@@ -14,8 +14,8 @@ from regard.errors import UserError
 from regard.files import write
 from regard.metrics.labels import label_scores
 from regard.progress import Progress, warn
-from regard.tasks.answerer import Answerer
-from regard.tasks.reading import Answer
+from regard.tasks.labelled.runtime import Answerer
+from regard.tasks.labelled.task import Answer
 
 
 def answered(model: Answerer, wanted: Any, texts: Sequence[str], done: int, tick: Tick) -> list[str]:

@@ -18,7 +18,7 @@ from regard.errors import UserError
 from regard.look.page import REMARK
 from regard.metrics.alignment import Gold, parse
 from regard.progress import Progress, say
-from regard.tasks.translator import Translator
+from regard.tasks.translation.runtime import Translator
 
 
 def attend_text(
@@ -36,7 +36,7 @@ def attend_file(
     model: Any, source: Path, target: Path | None, gold: Path | None, worst: int | None, as_json: bool
 ) -> None:
     """All heads over the lines of a file, or its sentences that were covered worst."""
-    from regard.look import summary
+    from regard.tasks.translation import heads as summary
 
     if not isinstance(model, Translator):
         raise UserError("--heads and --worst are for translators; give a text to look at instead")

@@ -6,36 +6,33 @@ import os
 import sys
 import time
 from dataclasses import replace
-from importlib.resources import files
+from importlib.resources import as_file, files
 from pathlib import Path
 
-from regard import load
-from regard import recipe as recipes
-from regard.cli.processes import Cores
-from regard.cli.train import launch
+from regard import api
+from regard.cli.train import exit_codes
 from regard.data.made import daily_columns
 from regard.files import write
-from regard.look.model import Model
 from regard.metrics.alignment import Gold, parse
 from regard.metrics.text import bleu, exact_match
 from regard.progress import Progress, duration, say
-from regard.tasks.align import Aligned
-from regard.train.config import Recipe
+from regard.tasks.folder import load_folder
+from regard.tasks.translation.align import Aligned
+from regard.tasks.translation.runtime import Translator
 
 APPLE = "I ate an apple"
 SAMPLES = 10
 
 
-def demo(recipe: Path | None, out: Path, minutes: float | None, cores: Cores) -> None:
+def demo(recipe: Path | None, out: Path, minutes: float | None, threads: int | None) -> None:
     """Everything, on the embedded corpus; the recipe names the model."""
     began = time.perf_counter()
     say("The corpus is synthetic: a grammar composes English and German of daily life, and knows which words belong")
     say("together. Tests hold combinations of word and construction that training never saw.")
-    budget = [] if minutes is None else [f"train.minutes={minutes}", "train.steps=null"]
-    text = (recipe or files("regard.data").joinpath("daily/demo.yaml")).read_text("utf-8")
-    launch(recipes.parse(Recipe, text, str(recipe or "demo.yaml"), budget), out, cores, None, False, False)
+    with as_file(files("regard.data").joinpath("daily/demo.yaml")) as own, exit_codes():
+        api.train(recipe or own, out=out, minutes=minutes, threads=threads)
     trained = time.perf_counter()
-    model, (sources, references, _) = load(out), daily_columns("test")
+    model, (sources, references, _) = Translator(load_folder(out)), daily_columns("test")
     with Progress(len(sources), "translate") as progress:
         outputs = [model.text(found[0]) for found in model.translate(sources, progress.update)]
     aligned, gold = _aligned(model, "valid")
@@ -64,7 +61,7 @@ It took {duration(trained - began)} for corpus and model, {duration(time.perf_co
   {regard} train --source YOUR.txt --target ITS-TRANSLATION.txt --minutes 8""")
 
 
-def _aligned(model: Model, split: str) -> tuple[Aligned, list[Gold]]:
+def _aligned(model: Translator, split: str) -> tuple[Aligned, list[Gold]]:
     sources, targets, links = daily_columns(split)
     with Progress(len(sources), "align") as progress:
         aligned = Aligned(model, sources, model.spelled(targets), progress.update)

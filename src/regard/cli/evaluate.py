@@ -19,14 +19,14 @@ from regard.metrics.alignment import parse, pharaoh
 from regard.metrics.resample import paired_bootstrap
 from regard.metrics.text import METRICS, pronunciation_error_rate
 from regard.progress import Progress
-from regard.tasks.align import Aligned, Reading
-from regard.tasks.bothways import tell_both_ways
-from regard.tasks.filler import Filler
-from regard.tasks.language import Text, Tick, nats
-from regard.tasks.masked import Blanks, guess_blanks
-from regard.tasks.teller import Teller
-from regard.tasks.texts import text_of
-from regard.tasks.translator import Translator
+from regard.tasks.bilm.task import tell_both_ways
+from regard.tasks.lm.runtime import Generator
+from regard.tasks.lm.task import nats
+from regard.tasks.mlm.runtime import Encoder
+from regard.tasks.mlm.task import Blanks, guess_blanks
+from regard.tasks.running_text import Text, Tick, text_of
+from regard.tasks.translation.align import Aligned, Reading
+from regard.tasks.translation.runtime import Translator
 
 
 def evaluate_files(
@@ -60,29 +60,29 @@ def pronounce_files(model: Translator, files: Sequence[Path], output: Path | Non
     _tell(told, as_json)
 
 
-def evaluate_text(model: Teller | Filler, path: Path, as_json: bool) -> None:
+def evaluate_text(model: Generator | Encoder, path: Path, as_json: bool) -> None:
     """By a whole text."""
     text = text_of(model.tokenizer, list(pieces([RunningText(file=str(path))], "file")))
     if not text.characters:
         raise UserError(f"{path}: the file is empty; give one with text")
     with Progress(len(text.ids), "read") as progress:
         tick = progress.update
-        found = _perplexity(model, text, tick) if isinstance(model, Teller) else _guesses(model, text, tick)
+        found = _perplexity(model, text, tick) if isinstance(model, Generator) else _guesses(model, text, tick)
         tick(len(text.ids))
     _tell(found, as_json)
 
 
-def _perplexity(model: Teller, text: Text, tick: Tick) -> dict[str, float]:
+def _perplexity(model: Generator, text: Text, tick: Tick) -> dict[str, float]:
     """By tokens, characters and words, line ends being words, as published figures have it."""
     lost, tokens = nats(model.model, text.ids, model.max_length, rows=8, tick=tick), len(text.ids) - 1
     found = {"tokens": tokens, "loss": lost / tokens, "per_character": lost / text.characters}
     return {**found, "perplexity": exp(lost / tokens), "word_perplexity": exp(min(lost / text.words, 700.0))}
 
 
-def _guesses(model: Filler, text: Text, tick: Tick) -> dict[str, float]:
+def _guesses(model: Encoder, text: Text, tick: Tick) -> dict[str, float]:
     """How well words are guessed that are taken out, the same at every call; or told from either side."""
     ids = text.ids[1:]
-    if model.loaded.task == "bidirectional":
+    if model.loaded.task == "bilm":
         return {"tokens": len(ids), **tell_both_ways(model.model, ids, model.max_length, 8, tick)}
     model.check_guesses()
     pairs = model.model.config.next_sentence

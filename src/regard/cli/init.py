@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
-
 from regard.errors import UserError
-from regard.tasks.folder import TASKS
+from regard.tasks.registry import FORMER, TASKS
 
 
 def starter(task: str) -> str:
-    """The recipe of cli/starters/, as YAML."""
-    if task not in TASKS:
+    """The recipe of a task, as YAML."""
+    spec = TASKS.get(FORMER.get(task, task))
+    if spec is None:
         raise UserError(f"no task is called {task!r}; choose {', '.join(TASKS)}")
-    return files("regard.cli").joinpath(f"starters/{task}.yaml").read_text("utf-8")
+    return spec.starter()

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from regard import __version__
+from regard import __version__, api
 from regard.cli.compare import compare
 from regard.cli.streams import guarded
 from regard.errors import UserError
@@ -61,12 +61,16 @@ def train(
     threads: Threads = None,
 ) -> None:
     """Train a model; the same command again goes on where it stopped."""
-    from regard.cli.processes import Cores
-    from regard.cli.starter import Asked
-    from regard.cli.train import run
+    from regard.cli.train import exit_codes
+    from regard.data.text import lines
 
-    asked = Asked(recipe, source, target, valid_source, valid_target, text, minutes, setting or [])
-    run(asked, out, Cores(processes, threads), start, new_words, goes_on, tensorboard)
+    new = [] if new_words is None else [line.strip() for line in lines(new_words, strict=True) if line.strip()]
+    with exit_codes():
+        api.train(
+            recipe, source=source, target=target, valid_source=valid_source, valid_target=valid_target, text=text,
+            out=out, minutes=minutes, settings=setting or [], start=start, new_words=new, goes_on=goes_on,
+            tensorboard=tensorboard, processes=processes, threads=threads,
+        )  # fmt: skip
 
 
 @app.command()
@@ -85,10 +89,13 @@ def check(
 
     Problems come by file and line; time and memory are measured, with the largest batch tried.
     """
-    from regard.cli.check import check
-    from regard.cli.starter import Asked
+    from regard.cli.check import show
 
-    check(Asked(recipe, source, target, valid_source, valid_target, text, minutes, setting or []), as_json)
+    report = api.check(
+        recipe, source=source, target=target, valid_source=valid_source, valid_target=valid_target, text=text,
+        minutes=minutes, settings=setting or [],
+    )  # fmt: skip
+    show(report, as_json)
 
 
 @app.command()
@@ -105,9 +112,8 @@ def demo(
     A few minutes; the corpus is synthetic, English and German of daily life with gold word alignments.
     """
     from regard.cli.demo import demo
-    from regard.cli.processes import Cores
 
-    demo(recipe, out, minutes, Cores(threads=threads))
+    demo(recipe, out, minutes, threads)
 
 
 @app.command()
@@ -175,7 +181,7 @@ def run(
 
     reading = None
     if alignment:
-        from regard.tasks.align import Reading
+        from regard.tasks.translation.align import Reading
 
         reading = Reading.of(model)
     drawn = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
@@ -229,10 +235,10 @@ def evaluate(
     from regard.cli.answer import evaluate_examples
     from regard.cli.evaluate import align_files, evaluate_files, evaluate_text, pronounce_files, score_files
     from regard.cli.run import ready_model
-    from regard.tasks.answerer import Answerer
-    from regard.tasks.filler import Filler
-    from regard.tasks.teller import Teller
-    from regard.tasks.translator import Translator
+    from regard.tasks.labelled.runtime import Answerer
+    from regard.tasks.lm.runtime import Generator
+    from regard.tasks.mlm.runtime import Encoder
+    from regard.tasks.translation.runtime import Translator
 
     modes = {"--score": score, "--alignment": alignment, "--pronunciations": pronunciations}
     chosen = [name for name, asked in modes.items() if asked]
@@ -245,7 +251,7 @@ def evaluate(
     asked = {"beam": beam, "num_best": 1, "sample": False, "max_tokens": None}
     how = {"batch_size": batch_size, "engine": engine, "threads": threads}
     translator = ready_model(model, asked, tag=tag, **how)
-    if isinstance(translator, Teller | Filler) and text and source is None and target is None and not chosen:
+    if isinstance(translator, Generator | Encoder) and text and source is None and target is None and not chosen:
         evaluate_text(translator, text, as_json)
         return
     if isinstance(translator, Answerer) and data and not chosen and not (source or target or text):
@@ -318,7 +324,7 @@ def attend(
     """Show what a model looked at for each word it said."""
     from regard.cli.attend import attend_file, attend_text
     from regard.cli.run import ready_model
-    from regard.tasks.align import Reading
+    from regard.tasks.translation.align import Reading
 
     asked = {"beam": beam, "num_best": 1, "sample": False, "max_tokens": None}
     found = ready_model(model, asked, tag=tag)

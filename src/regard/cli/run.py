@@ -9,26 +9,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from regard.cli.lines import Tick, input_chunks, run_lines
-from regard.data.config import LabelTask, PairsConfig
+from regard.data.config import PairsConfig
 from regard.data.text import pairs
 from regard.data.tokenizer import MASK
 from regard.decode.config import Beam, Hypothesis, search_for
 from regard.errors import UserError
 from regard.exchange.folders import load_any
-from regard.look.model import ready
 from regard.metrics.alignment import pharaoh
 from regard.progress import say, warn
-from regard.tasks.prompt import Prompter
-from regard.tasks.ready import Ready
-from regard.tasks.teller import Stream, Teller
-from regard.tasks.translator import Translator
+from regard.tasks.lm.prompt import Prompter
+from regard.tasks.lm.runtime import Generator, Stream
+from regard.tasks.runnable import Runnable
+from regard.tasks.translation.runtime import Translator
 
 if TYPE_CHECKING:
-    from regard.tasks.align import Reading
-    from regard.tasks.filler import Filler
+    from regard.tasks.mlm.runtime import Encoder
+    from regard.tasks.translation.align import Reading
 
 PROMPTED = ("examples", "labels", "template")
 
@@ -64,26 +63,26 @@ def ready_model(folder: Path, asked: dict[str, Any], *, tag: str | None, **optio
     if tag is not None and loaded.task != "translation":
         raise UserError("--tag is for translators of several directions; drop it")
     tagged = {"tag": tag} if tag is not None else {}
-    return ready(loaded, search=search_for(loaded.search, **asked), **options, **tagged)
+    return loaded.spec.runtime(loaded, search=search_for(loaded.search, **asked), **options, **tagged)
 
 
-def run_model(model: Ready, inputs: Sequence[Path], output: Path | None, wanted: Wanted) -> None:
+def run_model(model: Runnable, inputs: Sequence[Path], output: Path | None, wanted: Wanted) -> None:
     """Lines in, lines out; or, with a prompt, one text, as it grows."""
     make, known, kind = RUNS[model.loaded.task]
     usable = {"num_best", "as_json", *known}
     odd = [name for name, value in vars(wanted).items() if value != vars(Wanted())[name] and name not in usable]
     if odd:
         raise UserError(f"--{odd[0].replace('reading', 'alignment')} is not for {kind}, and this is one")
-    if isinstance(model, Teller) and wanted.prompt is not None:
+    if isinstance(model, Generator) and wanted.prompt is not None:
         if inputs or output or wanted.as_json or wanted.score or wanted.prompted:
             others = "--output, --json, --score, --examples, --labels and --template"
             raise UserError(f"--prompt goes on with one text, here; for files, {others} drop it")
         _tell_aloud(model, wanted.prompt, wanted.stop)
         return
-    if not wanted.score and wanted.labels is None and isinstance(model, Translator | Teller):
+    if not wanted.score and wanted.labels is None and isinstance(model, Translator | Generator):
         say(f"engine: {model.engine.about}")
     job = repr((model.name, model.search, getattr(model, "tag", None), wanted))
-    if isinstance(model, Teller) and wanted.prompted:
+    if isinstance(model, Generator) and wanted.prompted:
         prompter = _prompter(model, wanted)
         make, job = partial(_told if wanted.labels is None else _chosen, prompter=prompter), job + repr(prompter.shots)
     run_lines(inputs, output, job, partial(make, model, wanted))
@@ -109,7 +108,7 @@ def _as_json(texts: Sequence[str], told: Sequence[Any]) -> list[str]:
 
 
 def _told(
-    model: Teller, wanted: Wanted, texts: Sequence[str], done: int, tick: Tick, prompter: Prompter | None = None
+    model: Generator, wanted: Wanted, texts: Sequence[str], done: int, tick: Tick, prompter: Prompter | None = None
 ) -> list[str]:
     """What follows each line, or answers it, as a line; or how likely it is: log-probability, tokens, perplexity."""
     if wanted.score:
@@ -134,7 +133,7 @@ def _hypothesis(said: Hypothesis, text: str) -> dict[str, Any]:
     return {"text": text, "log_prob": said.log_prob, "score": said.score}
 
 
-def _prompter(model: Teller, wanted: Wanted) -> Prompter:
+def _prompter(model: Generator, wanted: Wanted) -> Prompter:
     """What puts the examples before each line."""
     odd = [name for name in ("score", "stop") if getattr(wanted, name) and (name == "score" or wanted.labels)]
     if odd:
@@ -153,7 +152,7 @@ def _prompter(model: Teller, wanted: Wanted) -> Prompter:
 
 
 def _chosen(
-    model: Teller, wanted: Wanted, texts: Sequence[str], done: int, tick: Tick, prompter: Prompter
+    model: Generator, wanted: Wanted, texts: Sequence[str], done: int, tick: Tick, prompter: Prompter
 ) -> list[str]:
     """The likeliest labels of each line, with their probabilities."""
     found = prompter.choose(texts, first=done + 1, tick=tick)
@@ -163,7 +162,7 @@ def _chosen(
     return ["\t".join(f"{choice.label}\t{choice.probability:.4f}" for choice in choices) for choices in best]
 
 
-def _tell_aloud(model: Teller, prompt: str, stop: Sequence[str]) -> None:
+def _tell_aloud(model: Generator, prompt: str, stop: Sequence[str]) -> None:
     """The prompt and what follows it, as it grows."""
     stream = Stream(_say, stop)
     _say(prompt)
@@ -178,7 +177,7 @@ def _say(text: str) -> None:
     sys.stdout.flush()
 
 
-def _filled(model: Filler, wanted: Wanted, texts: Sequence[str], done: int, tick: Tick) -> list[str]:
+def _filled(model: Encoder, wanted: Wanted, texts: Sequence[str], done: int, tick: Tick) -> list[str]:
     """Each line with its blanks filled, and the likeliest words of each blank; or its vector; or its neighbours."""
     for number, text in enumerate(texts, done + 1):
         if model.is_long(text):
@@ -199,7 +198,7 @@ def _filled(model: Filler, wanted: Wanted, texts: Sequence[str], done: int, tick
     return ["\t".join([each.text, *blanks]) for each, blanks in zip(found, shown, strict=True)]
 
 
-def _neighbours(model: Filler, wanted: Wanted, texts: Sequence[str]) -> list[str]:
+def _neighbours(model: Encoder, wanted: Wanted, texts: Sequence[str]) -> list[str]:
     """The lines of a file that are nearest to each text, with the cosine of the angle between."""
     assert wanted.near is not None
     others = [text for chunk in input_chunks([wanted.near]) for text in chunk if text.strip()]
@@ -213,9 +212,9 @@ def _neighbours(model: Filler, wanted: Wanted, texts: Sequence[str]) -> list[str
     return ["\t".join(f"{text}\t{cosine:.3f}" for text, cosine in each) for each in found]
 
 
-def _answered(model: Ready, wanted: Wanted, texts: Sequence[str], done: int, tick: Tick) -> list[str]:
+def _answered(model: Runnable, wanted: Wanted, texts: Sequence[str], done: int, tick: Tick) -> list[str]:
     from regard.cli.answer import answered
-    from regard.tasks.answerer import Answerer
+    from regard.tasks.labelled.runtime import Answerer
 
     assert isinstance(model, Answerer)
     return answered(model, wanted, texts, done, tick)
@@ -234,7 +233,7 @@ def _outputs(
             warn(f"line {number}: the output reached its limit of tokens and may lack its end")
     told = [[{"text": o.text, "score": o.score, "log_prob": o.log_prob} for o in outputs] for outputs in found]
     if reading is not None:
-        from regard.tasks.align import line_links
+        from regard.tasks.translation.align import line_links
 
         flat = [output for outputs in found for output in outputs]
         links = iter(line_links(model, flat, reading))
@@ -246,8 +245,8 @@ def _outputs(
 RUNS: dict[str, tuple[Callable[..., list[str]], set[str], str]] = {
     # What a model makes of lines, what it can be asked, and what it is.
     "translation": (_translated, {"reading"}, "translators"),
-    "language": (_told, {"score", "prompt", "stop", *PROMPTED}, "language models"),
-    "masked": (_filled, {"vectors", "near"}, "encoders"),
-    "bidirectional": (_filled, {"vectors", "near"}, "encoders"),
+    "lm": (_told, {"score", "prompt", "stop", *PROMPTED}, "language models"),
+    "mlm": (_filled, {"vectors", "near"}, "encoders"),
+    "bilm": (_filled, {"vectors", "near"}, "encoders"),
 }
-RUNS |= {task: (_answered, set(), "readers") for task in get_args(LabelTask)}
+RUNS |= {task: (_answered, set(), "readers") for task in ("classification", "regression", "choice", "tagging", "spans")}

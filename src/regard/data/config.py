@@ -61,6 +61,10 @@ class PairsConfig:
         if self.tag is not None and (not self.tag or any(c.isspace() for c in self.tag)):
             raise UserError(f"tag {self.tag!r} is empty or holds a space; use a short name such as de")
 
+    def __str__(self) -> str:
+        made = " (synthetic)" if str(self.corpus).startswith(("daily/", "copy/")) else ""
+        return f"{self.source or self.pairs or self.corpus}{made}" + (f" → {self.target}" if self.target else "")
+
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
@@ -101,6 +105,9 @@ class RunningText:
         check_bounds(self)
         if (self.file is None) == (self.corpus is None):
             raise UserError(f"text from file {self.file} and corpus {self.corpus}; give one of the two")
+
+    def __str__(self) -> str:
+        return str(self.file or self.corpus)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,6 +168,9 @@ class ExamplesConfig:
         check_bounds(self)
         if (self.file is None) == (self.corpus is None):
             raise UserError(f"examples from file {self.file} and corpus {self.corpus}; give one of the two")
+
+    def __str__(self) -> str:
+        return str(self.file or self.corpus)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -72,19 +72,19 @@ def _huggingface(loaded: Loaded, folder: Path, rows: Rows) -> Checked:
     write_folder(folder, model, kind)
     hf = installed("transformers")
     where = f"transformers {hf.__version__}"
-    if loaded.task == "masked":
+    if loaded.task == "mlm":
         return f"{kind}, {_compare_vectors(loaded, hf.AutoModel.from_pretrained(folder).eval(), rows, where)}", []
     marks = {"pad_token_id": model.end, "eos_token_id": model.end, "bos_token_id": model.start}
-    marks |= {} if loaded.task == "language" else {"pad_token_id": model.start, "decoder_start_token_id": model.start}
+    marks |= {} if loaded.task == "lm" else {"pad_token_id": model.start, "decoder_start_token_id": model.start}
     never = {"bad_words_ids": [[i] for i in loaded.search.never]} if loaded.search.never else {}
     write(folder / GENERATION, json.dumps({**marks, **never}).encode())
-    classes = {"language": hf.AutoModelForCausalLM, "translation": hf.AutoModelForSeq2SeqLM}
+    classes = {"lm": hf.AutoModelForCausalLM, "translation": hf.AutoModelForSeq2SeqLM}
     theirs = classes[loaded.task].from_pretrained(folder).eval()
 
     greedy = {"do_sample": False, "num_beams": 1, "max_new_tokens": longest(loaded)}
     batches = [{"input_ids": torch.tensor([row]), "attention_mask": torch.ones(1, len(row))} for row in rows]
     said = [theirs.generate(**batch, **greedy)[0].tolist() for batch in batches]
-    begins = [len(row) if loaded.task == "language" else 1 for row in rows]
+    begins = [len(row) if loaded.task == "lm" else 1 for row in rows]
     told, outputs = _compare(loaded, rows, [ids[n:] for ids, n in zip(said, begins, strict=True)], where)
     return f"{kind}, {told}", outputs
 
@@ -133,7 +133,7 @@ def _write_words(folder: Path, loaded: Loaded) -> list[Path]:
     if "words" in both[0].content():
         return []
     folders = [folder, folder] if both[0] is both[1] else [folder / "source", folder / "target"]
-    form = {"whole": loaded.task != "language", "reads": isinstance(loaded.config, ReaderConfig)}
+    form = {"whole": loaded.task != "lm", "reads": isinstance(loaded.config, ReaderConfig)}
     for place, tokenizer in zip(folders, both, strict=True):
         write_tokenizer(place, tokenizer, start=loaded.model.start, max_length=loaded.max_length, **form)
     return folders
@@ -143,7 +143,7 @@ def _check_words(loaded: Loaded, folders: list[Path], texts: list[str], rows: Ro
     """From text to pieces and from ids to text by the files alone, as users of either library go."""
     assert loaded.tokenizers is not None
     target, hf = loaded.tokenizers.target, installed("transformers")
-    running = loaded.task == "language" and not isinstance(target, ForeignTokenizer)
+    running = loaded.task == "lm" and not isinstance(target, ForeignTokenizer)
     # An unknown is nothing that sub-words can mean, and nothing there.
     meant = [[i for i in ids if i != UNKNOWN or target.kind not in ("bpe", "unigram")] for ids in outputs]
     names = _names(folders[0], loaded.tokenizers.source)
@@ -161,7 +161,7 @@ def _check_words(loaded: Loaded, folders: list[Path], texts: list[str], rows: Ro
 
 def read_texts(loaded: Loaded, tokenizers: Tokenizers, texts: Sequence[str]) -> tuple[list[str], Rows]:
     """Texts that leave room to write, or a few of words at random, as users write them and as the model reads them."""
-    source, model, spaced = tokenizers.source, loaded.model, loaded.task != "language"
+    source, model, spaced = tokenizers.source, loaded.model, loaded.task != "lm"
     if not texts:
         draw = Key(0, ("export",)).generator()
         low, high = min(8, source.vocabulary - 1), source.vocabulary
@@ -203,7 +203,7 @@ def _compare(loaded: Loaded, rows: Rows, said: Rows, where: str) -> Checked:
     odd = [number for number, (a, b) in enumerate(zip(ours, theirs, strict=True), 1) if a != b]
     if odd:
         raise UserError(f"{where} decodes {len(odd)} of {len(rows)} texts otherwise (first {odd[0]}); not exported")
-    whole = [[*row, *ids] if loaded.task == "language" else ids for row, ids in zip(rows, ours, strict=True)]
+    whole = [[*row, *ids] if loaded.task == "lm" else ids for row, ids in zip(rows, ours, strict=True)]
     return f"checked: {len(rows)} of {len(rows)} texts decode to the same tokens here and in {where}", whole
 
 

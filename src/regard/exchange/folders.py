@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from regard.data.tokenizer import Tokenizers
-from regard.decode.config import Beam, Greedy, Sample, Search
+from regard.decode.config import Search
 from regard.engine.prepare import Prepared, prepare, weights_of
 from regard.errors import UserError
-from regard.models.config import BertConfig, Seq2seqConfig
 from regard.tasks.folder import CONFIG, FORMAT, Loaded, load_folder, load_tokenizers, read_json, stamp
+from regard.tasks.registry import spec_of
+
+MODEL_FILES = ("config.json", "tokenizer*", "vocab*", "merges*")  # beside the weights
 
 
 def placed(path: Path) -> Path:
@@ -40,13 +43,10 @@ def load_foreign(path: Path) -> Loaded:
     from regard.exchange.huggingface import read_folder  # here, so that folders of ours cost no torch
 
     read = read_folder(path)
-    config, never = read.model.config, read.never
-    task: tuple[str, Search] = "language", Sample(never=never)
-    if isinstance(config, BertConfig):
-        task = "masked", Greedy()
-    elif isinstance(config, Seq2seqConfig):
-        task = "translation", Beam(max_ratio=3.0, never=never)
-    return loaded_of(*task, read.model, read.tokenizers, read.max_length, path / CONFIG)
+    spec = spec_of(read.model.config)
+    return loaded_of(
+        spec.name, replace(spec.search, never=read.never), read.model, read.tokenizers, read.max_length, path / CONFIG
+    )
 
 
 def loaded_of(
@@ -60,10 +60,19 @@ def loaded_of(
     return Loaded(task, model.config, tokenizers, search, max_length, stamp(path), lambda: model, native, path.parent)
 
 
-def words_of(folder: Path) -> Tokenizers:
+def files_of(path: Path) -> list[Path]:
+    """The files that a model, or its tokenizer, is read from."""
+    folder = placed(path)
+    if folder.is_file():
+        return [folder]
+    return sorted(folder.glob("*.safetensors")) + [p for name in MODEL_FILES for p in sorted(folder.glob(name))]
+
+
+def words_of(path: Path) -> Tokenizers:
     """The tokenizer of a model, or one whose files stand alone."""
     from regard.exchange.words import read_tokenizer
 
+    folder = placed(path)
     if not folder.exists():
         raise UserError(
             f"{folder}: is no folder, and no installed package of that name carries a model; check the name"

@@ -16,7 +16,7 @@ from regard.exchange.export import new_place, read_texts
 from regard.exchange.readme import write_readme
 from regard.files import new_folder
 from regard.tasks.folder import Loaded, load_folder, save_settings, save_tokenizers
-from regard.tasks.translation import log_probs
+from regard.tasks.translation.task import log_probs
 
 PRECISIONS = ("int8", "float32")
 

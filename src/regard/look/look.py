@@ -83,7 +83,7 @@ class Look:
     def json(self) -> dict[str, Any]:
         """Everything, labelled; besides, of each head the entropy of its rows in bits, and how much of each source
         piece it covers."""
-        from regard.look.summary import entropy
+        from regard.tasks.translation.heads import entropy
 
         maps = self.told.maps
         return {

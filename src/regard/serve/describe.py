@@ -101,7 +101,7 @@ def description(routes: dict[str, Any], house: House) -> dict[str, Any]:
     """OpenAPI 3.1; `routes` are those of app.py."""
     schemas: dict[str, Any] = {}
     every = [place.name for place in house.places]
-    tells = [place.name for place in house.places if place.desk.model.get("task") == "language"]
+    tells = [place.name for place in house.places if place.desk.model.get("task") == "lm"]
     sources, targets = (sorted({getattr(each, side) for each in house.directions}) for side in ("source", "target"))
 
     def schema(kind: Any) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from typing import Any
 from regard.decode.config import Beam, search_for
 from regard.engine.native import NativeEngine
 from regard.errors import UserError
-from regard.tasks.teller import Stream, Teller
-from regard.tasks.translator import Output, Translator
+from regard.tasks.lm.runtime import Generator, Stream
+from regard.tasks.translation.runtime import Output, Translator
 
 Job = dict[str, Any]
 Tick = Callable[..., None]
@@ -23,7 +23,7 @@ def described(model: Any) -> dict[str, Any]:
     if isinstance(model, Translator):
         model.tag = next(iter(model.tokenizers.source.tags), None)
         model.translate(["a"])
-    elif isinstance(model, Teller):
+    elif isinstance(model, Generator):
         model.prompts(["a"])
     else:
         raise UserError(f"{model.loaded.folder}: is for {model.loaded.task}, which is not served; use `regard run`")
@@ -57,7 +57,7 @@ def _told(model: Translator, output: Output) -> dict[str, Any]:
 def align(model: Translator, job: Job, tick: Tick, part: Part) -> list[str]:
     """Links between the words of each text and those of its output, as 0-0 1-2; in the parts that were translated."""
     from regard.metrics.alignment import pharaoh
-    from regard.tasks.align import Reading, line_links
+    from regard.tasks.translation.align import Reading, line_links
 
     model.tag = job["tag"]
     outputs = [Output("", 0.0, 0.0, parts, ids, cut=False) for parts, ids in job["said"]]
@@ -80,7 +80,7 @@ def detect(model: Translator, job: Job, tick: Tick, part: Part) -> list[float]:
     return [len(row) / max(1, len(text)) for row, text in zip(rows, job["texts"], strict=True)]
 
 
-def tell(model: Teller, job: Job, tick: Tick, part: Part) -> list[Any]:
+def tell(model: Generator, job: Job, tick: Tick, part: Part) -> list[Any]:
     """What follows each prompt, `best` times, by seeds that follow one another; in parts, where they are wanted."""
     found: list[Any] = []
     for prompt in job["texts"]:
@@ -92,7 +92,7 @@ def tell(model: Teller, job: Job, tick: Tick, part: Part) -> list[Any]:
     return found
 
 
-def _say(model: Teller, prompt: str, job: Job, tick: Tick, part: Part, index: int) -> dict[str, Any]:
+def _say(model: Generator, prompt: str, job: Job, tick: Tick, part: Part, index: int) -> dict[str, Any]:
     stop = job["stop"]
     stream = Stream(lambda text: part({"index": index, "text": text}), stop)
 
@@ -110,7 +110,7 @@ def _say(model: Teller, prompt: str, job: Job, tick: Tick, part: Part, index: in
     return {"text": text, "finish": "stop" if ended else "length", "read": read, "tokens": best.tokens}
 
 
-def likely(model: Teller, job: Job, tick: Tick, part: Part) -> dict[str, Any]:
+def likely(model: Generator, job: Job, tick: Tick, part: Part) -> dict[str, Any]:
     """How probable each token of an output was after its prompt, and what else was; of a text that was stopped, up to
     there."""
     from regard.engine.explain import likelihood

@@ -120,7 +120,7 @@ def _checked(house: House, given: Complete) -> dict[str, Any]:
     if given.model not in names:
         raise RefusedError(404, NO_MODEL, param="model")
     number = names.index(given.model)
-    if house.places[number].desk.model["task"] != "language":
+    if house.places[number].desk.model["task"] != "lm":
         raise RefusedError(400, f"{given.model} translates; ask /api/translate or /translate", param="model")
     stops = [given.stop] if isinstance(given.stop, str) else given.stop
     seed = secrets.randbits(40) if given.seed is None else given.seed & ((1 << 62) - 1)

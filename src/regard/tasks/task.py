@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from regard.engine.engine import Engine
 from regard.rng import Key
+from regard.tasks.report import Report
 
 Direction = Literal["higher", "lower"]
 
@@ -39,6 +40,8 @@ class Task(Protocol):
 
     counts: str
     """What weights count: tokens, or examples."""
+    about: str
+    """What is trained on, as a user is told."""
 
     @property
     def primary(self) -> tuple[str, Direction]:
@@ -71,6 +74,10 @@ class Task(Protocol):
 
     def evaluate(self, model: nn.Module, engine: Engine) -> dict[str, float]:
         """Metrics on the validation data."""
+        ...
+
+    def summary(self, recipe: Any, report: Report) -> dict[str, str]:
+        """What there is to train on, for `regard check`; problems that only the task sees are added to the report."""
         ...
 
     def rehearse(self, model: nn.Module, engine: Engine) -> float:

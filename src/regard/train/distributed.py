@@ -145,17 +145,13 @@ def sum_gradients(model: nn.Module, told: Sequence[float], world: World) -> list
 
 
 @contextmanager
-def companions(size: int, out: Path, *arguments: str | Path) -> Iterator[World]:
-    """Start the other processes on this machine, each `regard.cli.rank` with the run's folder and these arguments."""
+def companions(size: int, out: Path, command: Sequence[str]) -> Iterator[World]:
+    """Start the other processes on this machine by a command, which is told where they meet, its rank and the size."""
     for leftover in out.glob(f"{MEETING}*"):  # of a run that was killed
         shutil.rmtree(leftover, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=MEETING, dir=out) as folder:
         meeting = str(Path(folder) / "file")
-        command = [sys.executable, "-m", "regard.cli.rank"]
-        ranks = [
-            subprocess.Popen([*command, meeting, str(rank), str(size), str(out), *map(str, arguments)])
-            for rank in range(1, size)
-        ]
+        ranks = [subprocess.Popen([*command, meeting, str(rank), str(size)]) for rank in range(1, size)]
         world = World.join(meeting, 0, size)
         try:
             yield world

@@ -23,9 +23,9 @@ from regard.errors import UserError
 from regard.files import append, digest
 from regard.progress import Progress
 from regard.rng import Key
+from regard.tasks.config import TrainConfig
 from regard.tasks.task import Task
 from regard.train.checkpoint import TrainState, Weights, check_finite, fill_with_mean, newest, steps_in
-from regard.train.config import TrainConfig
 from regard.train.distributed import ALONE, LostRankError, SharedEngine, World, sum_gradients
 from regard.train.optimizer import Optimizer
 from regard.train.plan import Plan

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from regard.train.config import TrainConfig
+from regard.tasks.config import TrainConfig
 from regard.train.distributed import World
 
 MOMENTUM = 0.95

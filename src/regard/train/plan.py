@@ -22,8 +22,8 @@ from torch.utils.flop_counter import flop_registry
 from regard.errors import UserError
 from regard.files import sealed, unsealed, write
 from regard.rng import Key
+from regard.tasks.config import TrainConfig
 from regard.tasks.task import Shape, Task
-from regard.train.config import TrainConfig
 
 # PyTorch's formulas, which know the fused kernels of GPUs only by name.
 _flash = "_scaled_dot_product_flash_attention{}"

@@ -1,0 +1,128 @@
+"""What Python users call: load, train, evaluate, compare, check. The command line and the service stand on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from regard.compare.table import Table
+    from regard.tasks.report import Report
+    from regard.tasks.runnable import Runnable
+
+Place = str | Path
+
+
+def load(folder: Place, **options: Any) -> Runnable:
+    """A model, ready to be called: `regard.load("runs/en-de")("I ate an apple")`.
+
+    A folder that Regard wrote, or one in Hugging Face's layout.
+    """
+    from regard.exchange.folders import load_any  # here, so that `import regard` costs no torch
+
+    loaded = load_any(Path(folder))
+    return loaded.spec.runtime(loaded, **options)
+
+
+def train(
+    recipe: Place | None = None,
+    *,
+    source: Place | None = None,
+    target: Place | None = None,
+    valid_source: Place | None = None,
+    valid_target: Place | None = None,
+    text: Place | None = None,
+    out: Place | None = None,
+    minutes: float | None = None,
+    settings: Sequence[str] = (),
+    start: Place | None = None,
+    new_words: Sequence[str] = (),
+    goes_on: bool = False,
+    tensorboard: bool = False,
+    processes: int | None = None,
+    threads: int | None = None,
+) -> Path:
+    """Train a model from a recipe, from two files of pairs, or from a text; the folder that it is in.
+
+    The same call again goes on where it stopped.
+    """
+    from regard.exchange import folders
+    from regard.process import COMMAND
+    from regard.progress import say
+    from regard.train.asked import Asked
+    from regard.train.distributed import World
+    from regard.train.launch import Cores
+    from regard.train.run import train
+
+    asked = Asked(
+        path=_path(recipe), source=_path(source), target=_path(target), valid_source=_path(valid_source),
+        valid_target=_path(valid_target), text=_path(text), minutes=minutes, settings=settings,
+    )  # fmt: skip
+    chosen, reasons = asked.recipe()
+    world, place = World.of_torchrun(), Path(out or asked.folder)
+    for line in reasons if world.leads else ():
+        say(line)
+    chosen, begin = chosen.beginning_with(_path(start))
+    train(
+        chosen, place, folders, cores=Cores(processes, threads), start=begin, goes_on=goes_on, tensorboard=tensorboard,
+        world=world, new_words=new_words, companion=[*COMMAND, "rank", str(place), str(begin or "")],
+    )  # fmt: skip
+    return place
+
+
+def check(
+    recipe: Place | None = None,
+    *,
+    source: Place | None = None,
+    target: Place | None = None,
+    valid_source: Place | None = None,
+    valid_target: Place | None = None,
+    text: Place | None = None,
+    minutes: float | None = None,
+    settings: Sequence[str] = (),
+) -> Report:
+    """Every problem of the data, by file and line, and what training on them would take; as `train` takes them."""
+    from regard.exchange import folders
+    from regard.train.asked import Asked
+    from regard.train.check import check
+
+    asked = Asked(
+        path=_path(recipe), source=_path(source), target=_path(target), valid_source=_path(valid_source),
+        valid_target=_path(valid_target), text=_path(text), minutes=minutes, settings=settings,
+    )  # fmt: skip
+    return check(asked, folders)
+
+
+def compare(
+    recipes: Sequence[Place],
+    *,
+    seeds: int = 3,
+    out: Place = "runs/compare",
+    minutes: float | None = None,
+    settings: Sequence[str] = (),
+    source: Place | None = None,
+    target: Place | None = None,
+    data: str | None = None,
+    threads: int | None = None,
+) -> Table:
+    """Train several recipes on the same data with several seeds: quality with intervals, costs and speed."""
+    from regard.compare.judge import judge_of
+    from regard.compare.runs import Comparison, comparable, named
+    from regard.process import COMMAND
+    from regard.tasks.judging import Given
+
+    paths = named([Path(recipe) for recipe in recipes])
+    read = comparable(paths, minutes, settings)
+    first = next(iter(read.values()))
+    judge = judge_of(first)
+    given = Given(
+        metric=judge.metric(list(read.values())), source=_path(source), target=_path(target), data=data, threads=threads
+    )
+    judge.check(first, given)
+    options: Mapping[str, Any] = {"settings": list(settings), "minutes": minutes, "threads": threads}
+    return Comparison(paths, read, given, seeds, Path(out), options, [*COMMAND, "train"]).run()
+
+
+def _path(place: Place | None) -> Path | None:
+    return None if place is None else Path(place)

@@ -1,0 +1,46 @@
+"""Recipes of version 1: what their keys and values are called now."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from yaml import MappingNode, ScalarNode
+
+from regard.progress import say
+
+KEYS: dict[str, str] = {}  # by section and key
+VALUES = {"task": {"language": "lm", "masked": "mlm", "bidirectional": "bilm"}, "version": {"1": "2"}}
+
+
+def translate(root: MappingNode) -> None:
+    """Rename what has another name now; the user is told once."""
+    changes = [f"{old} is now {new}" for old, new in KEYS.items() if _rename(root, old, new)]
+    for key, names in VALUES.items():
+        node = dict(_pairs(root)).get(key)
+        if isinstance(node, ScalarNode) and node.value in names:
+            changes += [f"{key}: {node.value} is now {names[node.value]}"] if key != "version" else []
+            node.value = names[node.value]
+    if changes:
+        _tell(f"{root.start_mark.name} is a recipe of version 1: {', '.join(changes)}")
+
+
+def _rename(root: MappingNode, old: str, new: str) -> bool:
+    section, _, key = old.rpartition(".")
+    inner = dict(_pairs(root)).get(section)
+    if not isinstance(inner, MappingNode) or key not in dict(_pairs(inner)):
+        return False
+    name = new.rpartition(".")[2]
+    inner.value = [pair for pair in inner.value if pair[0].value != name]
+    for node, _ in inner.value:
+        if isinstance(node, ScalarNode) and node.value == key:
+            node.value = name
+    return True
+
+
+def _pairs(node: MappingNode) -> list[tuple[str, object]]:
+    return [(key.value, value) for key, value in node.value if isinstance(key, ScalarNode)]
+
+
+@cache
+def _tell(message: str) -> None:
+    say(message)

@@ -1,0 +1,45 @@
+"""The recipe of an encoder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from regard.attention.config import PositionConfig
+from regard.data.config import MaskedDataConfig
+from regard.decode.config import Greedy
+from regard.errors import UserError
+from regard.models.config import BertConfig
+from regard.tasks.config import BaseRecipe, TextTrainConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedRecipe(BaseRecipe):
+    """An encoder."""
+
+    task: Literal["mlm"] = "mlm"
+    data: MaskedDataConfig
+    model: BertConfig = BertConfig(
+        width=192, hidden=768, num_heads=4, placement="pre", activation="gelu",
+        position=PositionConfig(kind="rotary", layout="halves"),  # learned ones need far longer to be of use
+    )  # fmt: skip
+    train: TextTrainConfig
+    search: Greedy = Greedy()
+    """How blanks are filled: each by its likeliest word."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        held = self.model.position.max_length
+        if held is not None and held < self.data.context:
+            raise UserError(
+                f"data.context {self.data.context} is longer than the {held} positions that model.position.max_length "
+                f"holds; set that to {self.data.context}"
+            )
+
+    @property
+    def longest(self) -> int:
+        return self.data.context
+
+    @property
+    def tokenizer_from(self) -> str | None:
+        return self.data.words

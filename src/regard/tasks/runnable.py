@@ -1,0 +1,120 @@
+"""Runnable: what every model that is ready to use has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from regard.data.tokenizer import Tokenizer, Tokenizers
+from regard.decode.config import Beam, Search
+from regard.engine.engine import Engine, EngineName, Rows, choose
+from regard.errors import UserError
+from regard.look.look import Look, Side
+from regard.shapes import Padded, by_length
+from regard.tasks.folder import Loaded
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from regard.engine.explain import Explanation
+
+TOGETHER = 4096  # tokens of a batch
+MOVES = 128  # words said for which gradients are taken, a pass each
+GRADIENT, TREE = 1 << 36, 1 << 34  # multiplications for gradients, and for a search once more: about 2 seconds each
+
+
+class Runnable:
+    """A model, its words and its search."""
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        *,
+        search: Search | None = None,
+        batch_size: int | None = None,
+        engine: EngineName = "auto",
+        threads: int | None = None,
+    ) -> None:
+        self.loaded, self.max_length, self.name = loaded, loaded.max_length, loaded.name
+        self.search, self.batch_size, self._tokenizers = search or loaded.search, batch_size, loaded.tokenizers
+        self.start, self.end = loaded.config.start, loaded.config.end
+        self._engine: dict[str, Any] = {"name": engine, "threads": threads, "batch_size": batch_size}
+
+    @cached_property
+    def model(self) -> Any:
+        """As PyTorch has it."""
+        if self._engine["threads"] is not None:
+            import torch
+
+            torch.set_num_threads(self._engine["threads"])
+        return self.loaded.model
+
+    @cached_property
+    def engine(self) -> Engine:
+        loaded = self.loaded
+        return choose(config=loaded.config, model=lambda: self.model, native=loaded.native, **self._engine)
+
+    @property
+    def tokenizers(self) -> Tokenizers:
+        if self._tokenizers is None:
+            raise UserError("this model came without the files of its tokenizer; copy them too, or use .logits(ids)")
+        return self._tokenizers
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Of what it says."""
+        return self.tokenizers.target
+
+    def batches(self, rows: Rows) -> Iterator[tuple[list[int], Padded]]:
+        """Rows of like length together, with their numbers; the longest first."""
+        for members in by_length(rows, lambda longest: self.batch_size or max(1, TOGETHER // max(1, longest))):
+            yield members, Padded.of([rows[i] for i in members])
+
+    def attend(self, text: str, target: str | None = None) -> Look:
+        """What the model attended to: of its own output, or of another."""
+        raise NotImplementedError  # abstract
+
+    def look(self, told: Explanation, *, searched: bool = False) -> Look:
+        """With the beam that found it, if it was found by one, and with gradients, where they take not long."""
+        from regard.engine.explain import saliency
+        from regard.look.tree import climb
+
+        source, target, search = self.tokenizers.source, self.tokenizers.target, self.search
+        read, said = Side.of(source, told.source), Side.of(target, told.target)
+        taken = Side([*target.pieces([told.first]), *said.pieces[:-1]], [-1, *said.groups[:-1]])
+        size, steps = sum(p.numel() for p in self.model.parameters()), len(told.target)
+        beam = replace(search, num_best=search.size) if isinstance(search, Beam) and searched else None
+        beam = beam if beam and steps * beam.size * size <= TREE else None
+        moves = 0 < steps <= MOVES and steps * (len(told.source) + steps) * size <= GRADIENT
+        shown = Look(
+            told, read, said, taken, target.pieces, saliency=lambda: saliency(self.model, told) if moves else None
+        )
+        return replace(shown, tree=lambda: climb(self.model, Padded.of([told.source]), beam)) if beam else shown
+
+
+def check_silent(target: str | None) -> None:
+    """Raise where an output is given for a model that has none."""
+    if target is not None:
+        raise UserError("this model says nothing of its own, so it goes without --target")
+
+
+def listed(texts: Sequence[Any]) -> Sequence[Any]:
+    """Texts as a caller gives them; one alone is one, and not its letters."""
+    return [texts] if isinstance(texts, str) else texts
+
+
+def ids_of(given: Any, vocabulary: int) -> tuple[Padded, bool]:
+    """Ids as a caller gives them, one row or several, lists or tensors; and whether it was one."""
+    rows = given.tolist() if hasattr(given, "tolist") else list(given)
+    alone = bool(rows) and not isinstance(rows[0], list | tuple)
+    rows = [rows] if alone else [list(row) for row in rows]
+    flat = [i for row in rows for i in row]
+    if not all(rows) or not rows or not all(isinstance(i, int) and 0 <= i < vocabulary for i in flat):
+        raise UserError(f"ids have to be rows of numbers from 0 to {vocabulary - 1}, and none empty")
+    return Padded.of(rows), alone
+
+
+def as_given(logits: Tensor, alone: bool) -> Tensor:
+    return logits[0] if alone else logits

@@ -1,0 +1,147 @@
+"""A trained model, ready to translate: raw text in and out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.decode.config import Hypothesis
+from regard.engine.engine import Rows
+from regard.errors import UserError
+from regard.look.look import Look
+from regard.shapes import Padded
+from regard.tasks.folder import Loaded
+from regard.tasks.runnable import Runnable, as_given, ids_of, listed
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from regard.engine.explain import Explanation
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a model says to one line, which may have been translated in parts."""
+
+    text: str
+    score: float
+    log_prob: float
+    parts: list[str]
+    tokens: list[Sequence[int]]
+    """Of each part."""
+    cut: bool
+    """Whether a part reached its limit of tokens."""
+
+
+class Translator(Runnable):
+    """A translator: `model("I ate an apple")`, `model.attend("an apple").save("fig.svg")`; blank in, blank out."""
+
+    def __init__(self, loaded: Loaded, *, tag: str | None = None, **options: Any) -> None:
+        super().__init__(loaded, **options)
+        self.tag = tag
+
+    def __call__(self, texts: str | Sequence[str]) -> str | list[str]:
+        found = [self.text(hypotheses[0]) if hypotheses else "" for hypotheses in self.translate(texts)]
+        return found[0] if isinstance(texts, str) else found
+
+    def attend(self, text: str, target: str | None = None, *, shown: int | None = None) -> Look:
+        """With `shown`, a map of more weights is refused before anything is computed."""
+        (source,) = self.tokenizers.read([text], self.tag)
+        if len(source) > self.max_length:
+            most = f"longer than the {self.max_length} tokens that can be looked at; take a part"
+            raise UserError(f"the text has {len(source):,} tokens, {most}")
+        (told,) = self.explain([text], None if target is None else self.spelled([target]), shown=shown)
+        return self.look(told, searched=target is None)
+
+    def translate(self, texts: Sequence[str], tick: Callable[[int], None] | None = None) -> list[list[Hypothesis]]:
+        """For each text its hypotheses, best first; none for a blank one."""
+        texts = listed(texts)
+        filled = [i for i, text in enumerate(texts) if text.strip()]
+        sources = self.tokenizers.read([texts[i] for i in filled], self.tag)
+        results: list[list[Hypothesis]] = [[] for _ in texts]
+        for i, hypotheses in zip(filled, self.engine.decode(sources, self.search, tick=tick), strict=True):
+            results[i] = hypotheses
+        return results
+
+    def outputs(self, lines: Sequence[str], tick: Callable[[int], None] | None = None) -> list[list[Output]]:
+        """For each line its outputs, best first; a long one is translated in parts, and never cut."""
+        parts = [self.parts(line) if line.strip() else [line] for line in listed(lines)]
+        found = iter(self.translate([part for own in parts for part in own], tick))
+        told = []
+        for own in parts:
+            answers = [(part, best) for part in own if (best := next(found))]
+            ranks = range(max((len(best) for _, best in answers), default=0))
+            ranked = [[best[min(rank, len(best) - 1)] for _, best in answers] for rank in ranks]
+            told.append([self._joined([part for part, _ in answers], each) for each in ranked])
+        return told
+
+    def _joined(self, parts: list[str], said: list[Hypothesis]) -> Output:
+        return Output(
+            text=" ".join(map(self.text, said)),
+            score=sum(h.score for h in said) / len(said),
+            log_prob=sum(h.log_prob for h in said),
+            parts=parts,
+            tokens=[h.tokens for h in said],
+            cut=any(h.tokens[-1] != self.end for h in said),
+        )
+
+    def logits(self, source_ids: Any, target_ids: Any) -> Tensor:
+        """Of the word after each of target_ids, which begin with the start token: (B, T, V), or (T, V) of one row."""
+        sources, _ = ids_of(source_ids, self.model.config.source_vocabulary)
+        targets, alone = ids_of(target_ids, self.model.config.target_vocabulary)
+        if len(sources) != len(targets):
+            raise UserError(f"{len(sources)} rows of source ids and {len(targets)} of target ids; give as many")
+        from torch import no_grad
+
+        with no_grad():
+            return as_given(self.model(sources, targets.tokens), alone)
+
+    def score(self, texts: Sequence[str], targets: Sequence[str]) -> tuple[NDArray[np.float64], int]:
+        """The log-probability of each target with its end mark, given its text, and how many tokens that were."""
+        from regard.tasks.translation.task import log_probs
+
+        said = self.tokenizer.encode(listed(targets))
+        found = log_probs(self.model, self.tokenizers.read(listed(texts), self.tag), said)
+        return found, sum(len(ids) + 1 for ids in said)
+
+    def parts(self, text: str) -> list[str]:
+        """A text that is longer than what the model was trained on, in parts that are not; else the text alone."""
+        (source,) = self.tokenizers.read([text], self.tag)
+        if len(source) <= self.max_length or len(text) < 2:  # a character of many tokens stays whole
+            return [text]
+        space = " " if " " in text else ""  # or one endless word
+        words = text.split(" ") if space else list(text)
+        halves = words[: len(words) // 2], words[len(words) // 2 :]
+        return [part for half in halves for part in self.parts(space.join(half))]
+
+    def text(self, hypothesis: Hypothesis) -> str:
+        """One line, whatever the model says."""
+        return " ".join(self.tokenizer.decode(hypothesis.tokens).split("\n"))
+
+    def spelled(self, targets: Sequence[str]) -> list[list[int]]:
+        """Targets as outputs: tokens and the end mark."""
+        return [[*ids, self.end] for ids in self.tokenizer.encode(listed(targets))]
+
+    def explain(self, texts: Sequence[str], outputs: Rows | None = None, **how: Any) -> list[Explanation]:
+        """What the model looked at while it translated each text, or would have for outputs given."""
+        sources = self.tokenizers.read(texts, self.tag)
+        said = outputs or [best[0].tokens for best in self.engine.decode(sources, self.search)]
+        return list(self.explained(texts, said, **how))
+
+    def explained(
+        self, texts: Sequence[str], outputs: Rows, muted: tuple[str, int] | None = None, shown: int | None = None
+    ) -> Iterator[Explanation]:
+        """Of each text and its output in turn, without a head; as many in a pass as can be held, and none is kept."""
+        from regard.attention.site import Trace
+        from regard.engine.explain import batches, explain
+
+        texts = listed(texts)
+        if not all(text.strip() for text in texts):
+            raise UserError("nothing to look at: the text is blank; give a sentence")
+        sources = self.tokenizers.read(texts, self.tag)
+        for some in batches(self.model, sources, outputs):
+            yield from explain(self.model, Padded.of(sources[some]), outputs[some], Trace(muted=muted), shown)

@@ -1,0 +1,38 @@
+"""What is wrong with the data, and what training on them would take."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import tempfile
+from pathlib import Path
+
+from regard.progress import duration
+from regard.tasks.report import Report
+from regard.train.asked import Asked
+from regard.train.launch import plan_for
+from regard.train.plan import Plan
+from regard.train.run import Models, Run
+
+
+def check(asked: Asked, models: Models) -> Report:
+    """Every problem; time and memory are measured, with the largest batch tried, unless the data are refused."""
+    report = asked.spec.inspect(*asked.corpora())
+    if not report.fatal:
+        with tempfile.TemporaryDirectory() as folder:
+            run = Run(asked.recipe()[0], Path(folder), models)
+            run.save_tokenizers()
+            report.rows |= run.task.summary(run.recipe, report)
+            report.rows |= _takes(plan_for(run.trainer()))
+    return report
+
+
+def _takes(plan: Plan) -> dict[str, str]:
+    """What training takes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << (20 if sys.platform != "darwin" else 30))
+    return {
+        "parameters": f"{plan.parameters:,}",
+        "updates": f"{plan.steps:,}",
+        "time": f"about {duration(plan.seconds)}",
+        "memory": f"about {peak:.1f} GiB; the largest batch fits",
+    }
