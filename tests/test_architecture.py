@@ -22,10 +22,11 @@ LEVELS = {
 }
 LEVEL = {room: level for level, rooms in LEVELS.items() for room in rooms}
 SIBLINGS = {  # the first may import the second
-    ("nn", "attention"), ("engine", "models"), ("look", "engine"), ("api", "process"), ("recipe", "files"),
+    ("nn", "attention"), ("engine", "models"), ("look", "engine"), ("api", "process"), ("cli", "serve"),
+    ("recipe", "files"),
 }  # fmt: skip
 SIBLINGS |= {(room, "errors") for room in LEVELS[0]}
-BUDGET, LONGEST = 20_300, 400  # lines of Python in src, and in one file
+BUDGET, LONGEST = 20_900, 400  # lines of Python in src, and in one file
 
 FORBIDDEN_NAMES = {"eval", "exec", "__import__"}
 FORBIDDEN_CALLS = {"torch.load", "torch.save", "yaml.load", "yaml.unsafe_load", "os.system", "numpy.load"}

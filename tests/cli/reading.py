@@ -119,6 +119,6 @@ def base(folder: Path, kind: str) -> Path:
     else:
         config = {"bert": BertConfig, "gpt": GptConfig}[kind](**SHAPE, tied=kind != "gpt").sized(tokenizer.vocabulary)
     save_tokenizers(out, Tokenizers(tokenizer, tokenizer))
-    task, search = {"bert": ("masked", Greedy()), "gpt": ("language", Sample())}.get(kind, ("translation", Greedy()))
+    task, search = {"bert": ("mlm", Greedy()), "gpt": ("lm", Sample())}.get(kind, ("translation", Greedy()))
     save_model(out, build(config, seed=4), task, search, 40, {})
     return out

@@ -172,7 +172,7 @@ def test_windows_line_ends_and_a_byte_order_mark_are_no_words(tmp_path: Path) ->
         (["train", "--source", "a", "--target", "b", "--minutes", "0"], r"--minutes 0\b"),
         (["train", "RECIPE", "--out", "OUT", "--set", "train.stepz=3"], r"train\.stepz.*\bsteps\b"),
         (["train", "RECIPE", "--out", "OUT", "--set", "train.lr=fast"], "train.lr=fast"),
-        (["train", "RECIPE", "--out", "OUT", "--set", "version=2"], "version 2"),
+        (["train", "RECIPE", "--out", "OUT", "--set", "version=3"], "version 3"),
         (["run", "no/such/model"], "no/such/model"),
         (["run", "OUT"], "config.json"),
         (["run", "MODEL", "no/such/file"], "no/such/file.*No such file"),

@@ -31,7 +31,7 @@ from regard.train.plan import Plan
 from tests.forked import Process, children, is_alive, wait_for_the_end_of
 from tests.train.toy import regard, start, write_recipe
 
-TEXT = "task: language\ndata: {train: [{file: t}], hold_out: 0.1}\ntrain: {minutes: 1, seed: 5}\n"
+TEXT = "task: lm\ndata: {train: [{file: t}], hold_out: 0.1}\ntrain: {minutes: 1, seed: 5}\n"
 
 
 def recipes(folder: Path) -> list[Path]:
@@ -204,7 +204,7 @@ def test_a_run_ends_with_the_process_that_started_it(signum: signal.Signals, tmp
         ("a.yaml", "a.yaml", {}, r"/a.yaml .*/a.yaml.* a\b"),
         ("a.yaml", "none.yaml", {}, "none.yaml.*No such file"),
         ("a.yaml", "other.yaml", {}, r"a.yaml .*other.yaml.*data.train: \[.*hold_out: 0.0 -> 0.1"),
-        ("a.yaml", "language.yaml", {}, "task: translation -> language"),
+        ("a.yaml", "language.yaml", {}, "task: translation -> lm"),
         ("a.yaml", "metric.yaml", {}, "train.metric: chrf -> bleu.*--set"),
         ("a.yaml", "b.yaml", {"source": Path("x")}, "--source .*--target"),
         ("a.yaml", "b.yaml", {"source": Path("x"), "target": Path("y"), "data": "z"}, "--data .*--source"),
@@ -222,7 +222,7 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_trained(
 ) -> None:
     (path, _) = recipes(tmp_path)
     recipe = json.loads(path.read_text("utf-8"))
-    data, masked = recipe["data"], TEXT.replace("language", "masked")
+    data, masked = recipe["data"], TEXT.replace("lm", "mlm")
     made = {
         "other.yaml": {**recipe, "data": {"train": data["valid"], "hold_out": 0.1, "tokenizer": data["tokenizer"]}},
         "metric.yaml": {**recipe, "train": {**recipe["train"], "metric": "bleu"}},

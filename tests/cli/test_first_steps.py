@@ -11,7 +11,7 @@ import pytest
 
 from regard.data.config import DataConfig, PairsConfig
 from regard.recipe import parse
-from regard.tasks.config import Recipe
+from regard.tasks.translation.config import TranslationRecipe as Recipe
 from regard.tasks.translation.prepare import exchanged
 from regard.tasks.translation.starter import Side, starter
 from tests.train.toy import regard, write_corpus, write_recipe

@@ -177,7 +177,7 @@ def test_a_bad_folder_is_refused_in_words(name: str, sound: Path, tmp_path: Path
 
 def test_a_folder_of_ours_that_lies_is_refused_in_words(tmp_path: Path) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
-        ({"task": ["a"]}, r"\['a'\].*translation, language"),
+        ({"task": ["a"]}, r"\['a'\].*translation, lm"),
         ({"max_length": 10**300}, "max_length .* 1,048,576"),
         ({"search": {"max_ratio": 1e300}}, "max_ratio .* 1,000,000,000"),
         ({"search": {"length_penalty": float("nan")}}, "length_penalty nan .*-10 .*10"),

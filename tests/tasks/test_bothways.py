@@ -118,7 +118,7 @@ def recipe(story: Path) -> Path:
     path = story.parent / "recipe.yaml"
     tokenizer = {"kind": "words", "vocabulary": 30}
     content = {
-        "task": "bidirectional",
+        "task": "bilm",
         "data": {"train": [{"file": str(story)}], "hold_out": 0.1, "context": 16, "tokenizer": tokenizer},
         "model": {"embedding": 12, "width": 16, "dropout": 0.05},
         "train": {"steps": 120, "batch_tokens": 256, "evaluations": 3, "checkpoints": 6, "lr": 0.02},

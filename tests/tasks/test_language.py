@@ -136,7 +136,7 @@ def test_batches_are_a_function_of_seed_and_epoch_and_cover_the_text(play: Path)
 def recipe(play: Path, **model: Any) -> Path:
     path = play.parent / "recipe.yaml"
     content = {
-        "task": "language",
+        "task": "lm",
         "data": {"train": [{"file": str(play)}], "hold_out": 0.2, "context": 8, "tokenizer": {"kind": "characters"}},
         "model": model,
         "train": {"steps": 60, "batch_tokens": 32, "evaluations": 3, "checkpoints": 6},

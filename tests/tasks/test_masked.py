@@ -267,7 +267,7 @@ def recipe(story: Path, steps: int, model: dict[str, Any], **data: Any) -> Path:
     tokenizer = {"kind": "words", "vocabulary": 30}
     data = {"hold_out": 0.1, "context": 16, "tokenizer": tokenizer, **data}
     content = {
-        "task": "masked",
+        "task": "mlm",
         "data": {"train": [{"file": str(story)}], **data},
         "model": {"width": 16, "hidden": 24, "num_heads": 2, "num_layers": 1, **model},
         "train": {"steps": steps, "batch_tokens": 256, "evaluations": 3, "checkpoints": 6, "lr": 0.01},

@@ -50,7 +50,7 @@ def teller(model: str = "gpt", words: str = "characters", max_length: int = 500,
     for p in net.parameters():
         p.data *= 3  # so that words differ
     both = Tokenizers(chosen, chosen)
-    loaded = Loaded("language", config, both, Sample(max_length=6), max_length, "", lambda: net, _none, Path())
+    loaded = Loaded("lm", config, both, Sample(max_length=6), max_length, "", lambda: net, _none, Path())
     return Generator(loaded, engine="torch", threads=1, **options)
 
 
@@ -240,7 +240,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for p in net.parameters():
         p.data *= 2  # so that it says more than line ends
     save_tokenizers(folder, Tokenizers(words, words))
-    save_model(folder, net, "language", Sample(max_length=9), 200, {})
+    save_model(folder, net, "lm", Sample(max_length=9), 200, {})
     return folder
 
 

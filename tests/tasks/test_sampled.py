@@ -9,7 +9,7 @@ from regard.errors import UserError
 from regard.nn.embed import OutputHead, word_table
 from regard.nn.sampled_softmax import SomeWords
 from regard.rng import Key
-from regard.tasks.config import LanguageTrainConfig
+from regard.tasks.lm.config import LanguageTrainConfig
 
 WORDS, WIDTH, ROWS = 60, 6, 9
 

@@ -28,11 +28,12 @@ from regard.models.config import (
 from regard.models.presets import transformer_tiny
 from regard.nn.lora import hold
 from regard.rng import Key
-from regard.tasks.config import ReadTrainConfig
 from regard.tasks.folder import load_folder, save_model, save_tokenizers
+from regard.tasks.labelled.config import ReadTrainConfig
 from regard.tasks.labelled.layout import MARKS, Layout
-from regard.tasks.labelled.start import Grown, origins, reader_for, settle_reader, take_weights, trunk_of
+from regard.tasks.labelled.start import reader_for, settle_reader, trunk_of
 from regard.tasks.labelled.task import Reading, answers
+from regard.tasks.warmstart import Grown, origins, take_weights
 from regard.train.loop import Trainer
 from regard.train.plan import Plan
 from tests.tasks.toys import EXAMPLES, ROTARY, made, reading, shaped, words

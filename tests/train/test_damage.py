@@ -107,7 +107,7 @@ class KilledError(Exception):
 def unplanned(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> None:
     """A run that is killed before its first plan."""
     with monkeypatch.context() as patch:
-        patch.setattr("regard.cli.processes.make_plan", Mock(side_effect=KilledError))
+        patch.setattr("regard.train.launch.make_plan", Mock(side_effect=KilledError))
         with pytest.raises(KilledError):
             regard(*arguments)
 

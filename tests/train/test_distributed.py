@@ -30,7 +30,7 @@ def text_recipe(folder: Path, cell: str | None, steps: int = 30) -> Path:
     (folder / "text.txt").write_text(text, "utf-8")
     small = {"width": 8, "embedding": 8, "num_layers": 1} if cell else {"width": 8, "hidden": 8, "num_heads": 2}
     recipe = {
-        "task": "language",
+        "task": "lm",
         "data": {
             "train": [{"file": str(folder / "text.txt")}],
             "hold_out": 0.1,

@@ -9,7 +9,8 @@ from regard import recipe as recipes
 from regard.decode.config import Beam
 from regard.models.build import build
 from regard.models.config import RecurrentConfig
-from regard.tasks.config import Recipe, TrainConfig
+from regard.tasks.config import TrainConfig
+from regard.tasks.translation.config import TranslationRecipe as Recipe
 from regard.tasks.translation.prepare import store_for, tokenizers_for
 from regard.tasks.translation.task import Translation
 from regard.train import plan

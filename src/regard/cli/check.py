@@ -14,4 +14,5 @@ def show(report: Report, as_json: bool) -> None:
     else:
         print(report.text() or "no problems found")
         print("\n".join(f"{name:15} {value}" for name, value in report.rows.items()))
-    sys.exit(2 if report.fatal else 0)
+    if report.fatal:
+        sys.exit(2)

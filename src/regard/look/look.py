@@ -6,6 +6,7 @@ import base64
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,8 +84,6 @@ class Look:
     def json(self) -> dict[str, Any]:
         """Everything, labelled; besides, of each head the entropy of its rows in bits, and how much of each source
         piece it covers."""
-        from regard.tasks.translation.heads import entropy
-
         maps = self.told.maps
         return {
             "source": self.source.pieces,
@@ -144,6 +143,11 @@ class Look:
     def _repr_svg_(self) -> str:
         """Notebooks show the picture."""
         return self.picture().svg()
+
+
+def entropy(weights: Tensor) -> Tensor:
+    """Of the last axis, in bits."""
+    return weights.xlogy(weights).neg().sum(-1) / log(2)
 
 
 def _packed(path: str, weights: Tensor, rows: str, columns: str) -> dict[str, Any]:

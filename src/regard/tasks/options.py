@@ -32,7 +32,7 @@ class SearchOptions(Options):
     sample: bool = option(False, "Sample tokens instead of searching.")
     temperature: float | None = option(None, "Sampling temperature; below 1 sharpens the distribution.", kind=float)
     top_k: int | None = option(None, "Sample from the k likeliest tokens.", kind=int)
-    top_p: float | None = option(None, "Nucleus sampling: the likeliest tokens that together have this share.", kind=float)
+    top_p: float | None = option(None, "Nucleus sampling: the likeliest tokens that make up this share.", kind=float)
     seed: int | None = option(None, "Of sampling; the same seed gives the same output.", kind=int)
     max_tokens: int | None = option(None, "Tokens of an output at most.", kind=int)
 

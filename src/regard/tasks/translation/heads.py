@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import log
 
 import torch
 from torch import Tensor
 
 from regard.engine.engine import Rows
 from regard.errors import UserError
+from regard.look.look import entropy
 from regard.metrics.alignment import Gold
 from regard.tasks.translation.align import Aligned
 from regard.tasks.translation.runtime import Translator
@@ -44,11 +44,6 @@ class Covered:
     """0 where every source word was looked at once in all; words left out or dwelt on add to it [Rikters+ 2017]."""
     least: str
     """The source word that was looked at least."""
-
-
-def entropy(weights: Tensor) -> Tensor:
-    """Of the last axis, in bits."""
-    return torch.special.entr(weights).sum(-1) / log(2)
 
 
 def coverage_error(weights: Tensor) -> float:
