@@ -35,7 +35,7 @@ TASKS = {"SST-2": "glue/SST-2/{}.tsv"}
 TUNED = """
 task: classification
 data: {train: [{file: x.tsv}], max_length: 128}
-train: {steps: 40, lr: 5.0e-4, batch_tokens: 512, auxiliary: 0.5}
+train: {steps: 40, lr: 5.0e-4, batch_tokens: 512, lm_loss_weight: 0.5}
 """
 UPDATES = 40
 TEMPLATE = "Review: {input}\nSentiment: {answer}"
@@ -71,7 +71,7 @@ def tuned(base: Path, shots: Labelled, test: Labelled, seed: int) -> float:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "shots.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in shots), "utf-8")
-        settings = f"model.base={base}", f"data.train=[{{file: {folder}/shots.tsv}}]", f"train.seed={seed}"
+        settings = f"model.init_from={base}", f"data.train=[{{file: {folder}/shots.tsv}}]", f"train.seed={seed}"
         recipe = parse_recipe(TUNED, "bench", settings)
         run = Run(recipe, folder, folders)
         run.save_tokenizers()

@@ -21,9 +21,9 @@ from pathlib import Path
 RECIPE = Path(__file__).parents[1] / "recipes" / "glue" / "stsb.yaml"
 WAYS = {
     "all weights": [],
-    "LoRA, rank 8": ["train.lora=8"],
-    "frozen: 4 of 6 layers": ["train.frozen=4"],
-    "frozen: words and all layers": ["train.frozen=6"],
+    "LoRA, rank 8": ["train.lora_rank=8"],
+    "frozen: 4 of 6 layers": ["train.frozen_layers=4"],
+    "frozen: words and all layers": ["train.frozen_layers=6"],
 }
 UPDATES = 12
 

@@ -214,7 +214,7 @@ def test_a_run_ends_with_the_process_that_started_it(signum: signal.Signals, tmp
         ("a.yaml", "b.yaml", {"minutes": 0.0}, r"--minutes 0\b"),
         ("language.yaml", "tokens.yaml", {"data": "x"}, r"loss.* x\b"),
         ("language.yaml", "tokens.yaml", {"setting": ["data.hold_out=0"]}, "--set data.hold_out=0.1"),
-        ("masked.yaml", "blanks.yaml", {}, "data.masked: 0.15 -> 0.3"),
+        ("masked.yaml", "blanks.yaml", {}, "data.mask_rate: 0.15 -> 0.3"),
     ],
 )
 def test_what_cannot_be_compared_is_refused_before_anything_is_trained(
@@ -231,7 +231,7 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_trained(
     (tmp_path / "b").mkdir()
     texts = {name: json.dumps(each) for name, each in made.items()}
     texts |= {"language.yaml": TEXT, "tokens.yaml": TEXT.replace("data: {", "data: {tokenizer: {vocabulary: 500}, ")}
-    texts |= {"masked.yaml": masked, "blanks.yaml": masked.replace("data: {", "data: {masked: 0.3, ")}
+    texts |= {"masked.yaml": masked, "blanks.yaml": masked.replace("data: {", "data: {mask_rate: 0.3, ")}
     for name, text in texts.items():
         (tmp_path / name).write_text(text, "utf-8")
     with pytest.raises(UserError, match=re.compile(message, re.DOTALL)):
@@ -297,8 +297,8 @@ def test_losses_of_other_tokens_are_counted_by_character(tmp_path: Path) -> None
 
 
 def test_what_it_began_with_is_not_counted_and_that_is_said() -> None:
-    text = "task: classification\ndata: {train: [{file: t.tsv}], hold_out: 0.1}\ntrain: {passes: 1}\n"
-    fresh, tuned = parse_recipe(text, "text"), parse_recipe(text + "model: {base: runs/x}\n", "text")
+    text = "task: classification\ndata: {train: [{file: t.tsv}], hold_out: 0.1}\ntrain: {epochs: 1}\n"
+    fresh, tuned = parse_recipe(text, "text"), parse_recipe(text + "model: {init_from: runs/x}\n", "text")
     runs = {name: {0: run_of(1.0, flops=None)} for name in ("fresh", "tuned")}
     judged = replace(runs["fresh"][0].judged, metric="accuracy", said=["a"], wanted=["a"])
     runs = {name: {0: replace(each[0], judged=judged)} for name, each in runs.items()}
@@ -333,7 +333,7 @@ def test_labelled_examples_are_judged_kept_and_drawn_again(tmp_path: Path, monke
     lines = [{"text": f"{'good' if i % 3 else 'bad'} {i}", "label": "good" if i % 4 else "bad"} for i in range(300)]
     (tmp_path / "t.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
     text = (
-        f"task: classification\ndata: {{train: [{{file: {tmp_path}/t.jsonl}}], hold_out: 0.1}}\ntrain: {{passes: 1}}\n"
+        f"task: classification\ndata: {{train: [{{file: {tmp_path}/t.jsonl}}], hold_out: 0.1}}\ntrain: {{epochs: 1}}\n"
     )
     recipe, stub = parse_recipe(text, "text"), Stub()
     monkeypatch.setattr("regard.compare.judge.opened", lambda folder, given: stub)

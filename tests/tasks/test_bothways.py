@@ -201,6 +201,9 @@ def test_what_it_cannot_do_is_told_kindly(trained: Path, tmp_path: Path) -> None
 
 
 def test_settings_that_contradict_each_other(recipe: Path) -> None:
-    for setting, told in {"data.apart=true": r"data\.apart", "data.context=2": r"data\.context 2 .* 3 "}.items():
+    for setting, told in {
+        "data.separate_documents=true": r"data\.separate_documents",
+        "data.context=2": r"data\.context 2 .* 3 ",
+    }.items():
         with pytest.raises(UserError, match=told):
             read_recipe(recipe, [setting])

@@ -179,5 +179,5 @@ def test_settings_that_contradict_each_other(play: Path) -> None:
     with pytest.raises(UserError, match="tokens .*context .*4000"):
         texts.ids_for(config, tokenizer, play.parent)
     path = recipe(play, **MODELS["lstm"])
-    told = regard("train", path, "--set", "data.apart=true", code=2).stderr.decode()
+    told = regard("train", path, "--set", "data.separate_documents=true", code=2).stderr.decode()
     assert re.search(r"data\.apart.*recurrent", told)

@@ -316,7 +316,7 @@ def test_settings_that_contradict_each_other(story: Path) -> None:
     path = recipe(story, 9, {})
     for settings, told in [
         (["model.position.kind=learned", "model.position.max_length=9"], "context 16 .* 9 "),
-        (["data.masked=1.0"], r"masked 1 .*0\.15"),
+        (["data.mask_rate=1.0"], r"mask_rate 1 .*0\.15"),
         (["data.context=4"], "context 4 .* 5 "),
     ]:
         with pytest.raises(UserError, match=told):

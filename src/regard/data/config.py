@@ -121,11 +121,11 @@ class TextDataConfig:
     documents: Literal["file", "paragraph", "line"] = "file"
     """What is a text of its own, with an end mark after it."""
     tokenizer: TokenizerConfig = TokenizerConfig()
-    words: str | None = None
+    tokenizer_from: str | None = None
     """Folder whose tokenizer is taken instead: a model's, or the two files of GPT-2's."""
     context: int = 256
     """Tokens that are learned from at once."""
-    apart: bool = False
+    separate_documents: bool = False
     """Whether a document that shares its place with others sees itself alone."""
 
     def __post_init__(self) -> None:
@@ -140,17 +140,17 @@ class TextDataConfig:
 class MaskedDataConfig(TextDataConfig):
     """The same for an encoder, which learns by words that are taken out."""
 
-    masked: float = 0.15
+    mask_rate: float = 0.15
     """Share of the tokens that it has to guess."""
-    whole_words: bool = False
+    whole_word_masking: bool = False
     """Whether all pieces of a word are taken out together."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0.0 < self.masked < 1.0:
-            raise UserError(f"masked {self.masked:g} is no share of the tokens; try 0.15")
-        if self.apart:
-            raise UserError("apart is for language models; an encoder sees all of its context, so drop it")
+        if not 0.0 < self.mask_rate < 1.0:
+            raise UserError(f"mask_rate {self.mask_rate:g} is no share of the tokens; try 0.15")
+        if self.separate_documents:
+            raise UserError("separate_documents is for language models; an encoder sees all of its context, so drop it")
         if self.context < 5:
             raise UserError(f"context {self.context} has room for marks only; use 5 or more, say 128")
 

@@ -291,9 +291,9 @@ class ReaderConfig:
     """A model of text, trained before or not, with a head that answers a question about what it read."""
 
     kind: Literal["reader"] = "reader"
-    base: str | None = None
+    init_from: str | None = None
     """A model to begin with, its shape, words and weights: a folder, or an installed package that carries one."""
-    fresh: bool = False
+    architecture_only: bool = False
     """Whether shape and words alone are taken from there."""
     trunk: Trunk = BertConfig(
         width=192, hidden=768, num_heads=4, placement="pre", activation="gelu", dropout=0.1,
@@ -317,8 +317,8 @@ class ReaderConfig:
 
     def __post_init__(self) -> None:
         check_bounds(self)
-        if self.fresh and self.base is None:
-            raise UserError("fresh is about the model to begin with; give base, or drop it")
+        if self.architecture_only and self.init_from is None:
+            raise UserError("architecture_only is about the model to begin with; give init_from, or drop it")
 
     @property
     def start(self) -> int:

@@ -21,7 +21,7 @@ SCHEDULES: dict[str, Callable[[float, float, float], float]] = {
 }
 
 
-BUDGETS = ("steps", "passes", "minutes")
+BUDGETS = ("steps", "epochs", "minutes")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class TrainConfig:
 
     steps: int | None = None
     """Updates; or give minutes."""
-    passes: float | None = None
+    epochs: float | None = None
     """Times that the data are gone through, instead."""
     minutes: float | None = None
     """Of wall time, from which the plan makes steps on the machine at hand."""
@@ -86,7 +86,7 @@ class TrainConfig:
 class TuneConfig(TrainConfig):
     """The same for models that may begin with others' weights, and keep most of them."""
 
-    lora: int = 0
+    lora_rank: int = 0
     """Rank of what is added to the matrices of layers that else stay as they are; 0 moves all. Added for good when the
     model is kept."""
 

@@ -8,7 +8,19 @@ from yaml import MappingNode, ScalarNode
 
 from regard.progress import say
 
-KEYS: dict[str, str] = {}  # by section and key
+KEYS = {  # by section and key
+    "train.passes": "train.epochs",
+    "train.auxiliary": "train.lm_loss_weight",
+    "train.sampled": "train.sampled_softmax",
+    "train.lora": "train.lora_rank",
+    "train.frozen": "train.frozen_layers",
+    "data.apart": "data.separate_documents",
+    "data.words": "data.tokenizer_from",
+    "data.masked": "data.mask_rate",
+    "data.whole_words": "data.whole_word_masking",
+    "model.base": "model.init_from",
+    "model.fresh": "model.architecture_only",
+}
 VALUES = {"task": {"language": "lm", "masked": "mlm", "bidirectional": "bilm"}, "version": {"1": "2"}}
 
 

@@ -20,11 +20,11 @@ def lm() -> Judge:
 
 
 def bilm() -> Judge:
-    return Judge(metric=_metric, judge=_judge, check=_check, same=(*SAME, "tokenizer", "words"), limits=NATS)
+    return Judge(metric=_metric, judge=_judge, check=_check, same=(*SAME, "tokenizer", "tokenizer_from"), limits=NATS)
 
 
 def mlm() -> Judge:
-    same = (*SAME, "tokenizer", "words", "masked", "whole_words")
+    same = (*SAME, "tokenizer", "tokenizer_from", "mask_rate", "whole_word_masking")
     return Judge(metric=_metric, judge=_judge, check=_check, same=same, limits=NATS)
 
 

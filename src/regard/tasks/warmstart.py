@@ -26,7 +26,7 @@ def sized_model(recipe: BaseRecipe, task: Any, folder: Path, base: Loaded | None
     model = build(recipe.model.sized(*task.sizes), recipe.train.seed)
     grown = begin(model, folder, base)
     if isinstance(recipe.train, TuneConfig):
-        hold(model, rank=recipe.train.lora, seed=recipe.train.seed, grown=bool(grown.target))
+        hold(model, rank=recipe.train.lora_rank, seed=recipe.train.seed, grown=bool(grown.target))
     return model
 
 

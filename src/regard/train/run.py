@@ -113,11 +113,11 @@ class Run:
 
 
 def counted(train: TrainConfig, task: Task) -> TrainConfig:
-    """With steps in the place of passes."""
-    if train.passes is None:
+    """With steps in the place of epochs."""
+    if train.epochs is None:
         return train
-    steps = round(train.passes * len(task.batches(train.seed, 0)) / train.accumulate)
-    return replace(train, steps=max(1, steps), passes=None)
+    steps = round(train.epochs * len(task.batches(train.seed, 0)) / train.accumulate)
+    return replace(train, steps=max(1, steps), epochs=None)
 
 
 def train(

@@ -24,8 +24,8 @@ class BilmRecipe(BaseRecipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.data.apart:
-            raise UserError("data.apart is a mask of attention; a recurrent model reads on, so drop it")
+        if self.data.separate_documents:
+            raise UserError("data.separate_documents is a mask of attention; a recurrent model reads on, so drop it")
         if self.data.context < 3:
             raise UserError(f"data.context {self.data.context} has room for marks only; use 3 or more, say 64")
 
@@ -35,4 +35,4 @@ class BilmRecipe(BaseRecipe):
 
     @property
     def tokenizer_from(self) -> str | None:
-        return self.data.words
+        return self.data.tokenizer_from

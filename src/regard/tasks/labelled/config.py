@@ -27,9 +27,9 @@ class ReadTrainConfig(TuneConfig):
     evaluations: int = 5
     checkpoints: int = 5
     metric: str = "default"
-    frozen: int = 0
+    frozen_layers: int = 0
     """Lowest layers, with the word tables, that stay as they are."""
-    auxiliary: float = 0.0
+    lm_loss_weight: float = 0.0
     """Share of the language model's own loss that is added, of decoders [Radford+ 2018, eq. 5]; they used 0.5."""
     betas: ClassVar[tuple[float, float]] = (0.9, 0.999)  # [Devlin+ 2019, appendix A.2]
 
@@ -46,11 +46,11 @@ class LabelledRecipe(BaseRecipe):
 
     @property
     def init_from(self) -> str | None:
-        return self.model.base
+        return self.model.init_from
 
     @property
     def takes_weights(self) -> bool:
-        return self.model.base is not None and not self.model.fresh
+        return self.model.init_from is not None and not self.model.architecture_only
 
     def beginning_with(self, start: Path | None) -> tuple[Self, Path | None]:
-        return (self if start is None else replace(self, model=replace(self.model, base=str(start)))), None
+        return (self if start is None else replace(self, model=replace(self.model, init_from=str(start)))), None

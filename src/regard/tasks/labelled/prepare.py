@@ -38,7 +38,7 @@ def prepare(recipe: LabelledRecipe, folder: Path, base: Loaded | None = None) ->
         examples,
         held,
         batch_tokens=recipe.train.batch_tokens,
-        auxiliary=recipe.train.auxiliary,
+        auxiliary=recipe.train.lm_loss_weight,
         smoothing=recipe.train.label_smoothing,
         metric=None if recipe.train.metric == "default" else recipe.train.metric,
     )
@@ -50,7 +50,7 @@ def model(recipe: LabelledRecipe, task: Reading, folder: Path, base: Loaded | No
     settle_reader(made, task.auxiliary > 0)
     encoder, answers = is_encoder(task.layout.config.trunk), base is not None and isinstance(base.config, ReaderConfig)
     marks = base is not None and not encoder and not answers
-    grown = begin(made, folder, None if task.layout.config.fresh else base, marks)
+    grown = begin(made, folder, None if task.layout.config.architecture_only else base, marks)
     trunk, train = made.trunk, recipe.train
-    hold(trunk, frozen=train.frozen, rank=train.lora, seed=train.seed, grown=bool(grown.target))
+    hold(trunk, frozen=train.frozen_layers, rank=train.lora_rank, seed=train.seed, grown=bool(grown.target))
     return made

@@ -66,7 +66,7 @@ def settle_reader(model: Any, auxiliary: bool) -> None:
     parts: Mapping[str, nn.Module] = {n: m for n, m in model.trunk.named_children() if n in ("head", "readout")}
     encoder = is_encoder(model.config.trunk)
     if auxiliary and (encoder or "head" not in parts):
-        raise UserError("train.auxiliary adds the loss of a language model, and this one tells no words; set it to 0")
+        raise UserError("train.lm_loss_weight adds the loss of a language model, and this one has none; set it to 0")
     for name, part in parts.items() if not auxiliary else ():
         if name == "head" or not hasattr(model.trunk, "advance"):  # a recurrent decoder answers from its readout
             for p in part.parameters():

@@ -17,7 +17,7 @@ from regard.tasks.config import BaseRecipe, TextTrainConfig
 class LanguageTrainConfig(TextTrainConfig):
     """The same for language models, which may have very many words."""
 
-    sampled: int = 0
+    sampled_softmax: int = 0
     """Words drawn for an update's softmax, besides the right ones; 0 takes all. Evaluations are over all."""
 
 
@@ -37,8 +37,8 @@ class LanguageRecipe(BaseRecipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.data.apart and isinstance(self.model, RecurrentTextConfig):
-            raise UserError("data.apart is a mask of attention; a recurrent model reads one stream, so drop it")
+        if self.data.separate_documents and isinstance(self.model, RecurrentTextConfig):
+            raise UserError("data.separate_documents is a mask of attention; a recurrent model has none, so drop it")
 
     @property
     def longest(self) -> int:
@@ -46,4 +46,4 @@ class LanguageRecipe(BaseRecipe):
 
     @property
     def tokenizer_from(self) -> str | None:
-        return self.data.words
+        return self.data.tokenizer_from

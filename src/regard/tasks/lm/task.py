@@ -35,9 +35,9 @@ def prepare(recipe: LanguageRecipe, folder: Path, base: Loaded | None = None) ->
         held_out(data, tokenizer),
         context=data.context,
         batch_tokens=recipe.train.batch_tokens,
-        apart=data.apart,
+        apart=data.separate_documents,
         carry=isinstance(recipe.model, RecurrentTextConfig),
-        sampled=recipe.train.sampled,
+        sampled=recipe.train.sampled_softmax,
     )
 
 

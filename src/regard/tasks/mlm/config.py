@@ -42,4 +42,4 @@ class MaskedRecipe(BaseRecipe):
 
     @property
     def tokenizer_from(self) -> str | None:
-        return self.data.words
+        return self.data.tokenizer_from

@@ -30,7 +30,9 @@ def prepare(recipe: MaskedRecipe, folder: Path, base: Loaded | None = None) -> M
     """The text to train on, and what is held out of it."""
     data, tokenizer = recipe.data, tokenizer_for(recipe.data, folder, [MASK])
     pairs = recipe.model.next_sentence
-    blanks = Blanks(tokenizer, context=data.context, share=data.masked, whole_words=data.whole_words, pairs=pairs)
+    blanks = Blanks(
+        tokenizer, context=data.context, share=data.mask_rate, whole_words=data.whole_word_masking, pairs=pairs
+    )
     ids, held = ids_for(data, tokenizer, folder), held_out(data, tokenizer)
     return MaskedModelling(blanks, ids, held, batch_tokens=recipe.train.batch_tokens)
 
