@@ -27,7 +27,7 @@ def main(folder: str, source: str, count: str = "500") -> None:
     model = loaded.spec.runtime(loaded, search=Beam(size=5, max_length=loaded.search.max_length))
     with Path(source).open(encoding="utf-8") as lines:
         texts = [line.strip() for line in islice(lines, int(count)) if line.strip()]
-    best = [found[0] for found in model.translate(texts)]
+    best = [found[0] for found in model.hypotheses(texts)]
     whole = each = rows = 0.0
     same = True
     for at in range(0, len(texts), 50):

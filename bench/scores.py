@@ -64,7 +64,7 @@ def main(corpus: str, minutes: str, at_once: int, folder: Path) -> None:
 def bleu(out: Path, corpus: str) -> str:
     test = list(pairs(PairsConfig(corpus=TESTS[corpus])))
     model = load(out)
-    outputs = [model.text(found[0]) for found in model.translate([pair.source for pair in test])]
+    outputs = [model.text(found[0]) for found in model.hypotheses([pair.source for pair in test])]
     score = sacrebleu_metric("bleu").corpus_score(outputs, [[pair.target for pair in test]], n_bootstrap=1000)
     return f"{score.score:.1f} ± {score._ci:.1f}"
 

@@ -97,7 +97,7 @@ def leaves(schema: Any) -> int:
     sizes = []
     for section in sections:
         hints = typing.get_type_hints(section)
-        settable = [field for field in dataclasses.fields(section) if not field.metadata.get("derived")]
+        settable = [field for field in dataclasses.fields(section) if field.init and not field.metadata.get("derived")]
         sizes.append(sum(leaves(hints[field.name]) for field in settable))
     return max(sizes)
 

@@ -37,7 +37,7 @@ def regard(shape: str, engine: str, *, small: bool) -> Translate:
 
     def translate(texts: list[str], beam: int) -> list[str]:
         model.search = search(beam)
-        return [model.text(found[0]) for found in model.translate(texts)]
+        return [model.text(found[0]) for found in model.hypotheses(texts)]
 
     return translate
 

@@ -9,7 +9,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from regard.cli.main import app
+from regard.cli.main import program
 from regard.data.config import TokenizerConfig
 from regard.data.tokenizer import MASK, Tokenizer, Tokenizers
 from regard.decode.config import Greedy, Sample
@@ -43,7 +43,7 @@ def regard(*arguments: object, stdin: bytes = b"") -> tuple[str, str]:
     sys.stdin = io.TextIOWrapper(io.BytesIO(stdin))
     try:
         with redirect_stdout(out), redirect_stderr(told):
-            app([str(a) for a in arguments], standalone_mode=False)
+            program([*map(str, arguments)])([*map(str, arguments)], standalone_mode=False)
     finally:
         sys.stdin = before
     out.flush()

@@ -103,7 +103,7 @@ def ours(loaded: Loaded, texts: list[str], tag: str | None = None) -> list[str]:
     search = Greedy(max_length=LONGEST)
     if loaded.task == "translation":
         model = ready(loaded, search=search, engine="torch", tag=tag)
-        return [model.tokenizer.decode(best[0].tokens) for best in model.translate(texts)]
+        return [model.tokenizer.decode(best[0].tokens) for best in model.hypotheses(texts)]
     model = ready(loaded, search=search, engine="torch")
     prompts = [ids[1:] for ids in model.prompts(texts)]
     return [model.spell([*a, *b[0].tokens]) for a, b in zip(prompts, model.tell(texts), strict=True)]

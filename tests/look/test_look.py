@@ -167,7 +167,7 @@ def test_a_beam_and_a_greedy_search_are_looked_at_alike(folders: dict[str, Path]
     model = load(folders["recurrent"])
     for search in (Beam(size=4, max_length=9), Greedy(max_length=9)):
         model.search = search
-        (best, *_) = model.translate([TEXTS[1]])[0]
+        (best, *_) = model.hypotheses([TEXTS[1]])[0]
         told = model.attend(TEXTS[1]).told
         assert told.target == best.tokens
         assert float(told.log_probs.sum()) == pytest.approx(best.log_prob, abs=1e-5)

@@ -36,8 +36,8 @@ def test_marks_are_even_and_end_with_the_run() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({}, "steps, passes, minutes"),
-        ({"steps": 1, "minutes": 1}, "steps 1, minutes 1.*steps, passes, minutes"),
+        ({}, "steps, epochs, minutes"),
+        ({"steps": 1, "minutes": 1}, "steps 1, minutes 1.*steps, epochs, minutes"),
         ({"steps": 0}, "steps 0 .*1 "),
         ({"steps": 1, "label_smoothing": 1.0}, "label_smoothing 1 "),
         ({"steps": 1, "clip": -1.0}, "clip -1 .*0 "),

@@ -72,7 +72,7 @@ def _read(
     if said is not None:
         return texts, list(model.spelled(said)), None if links is None else [links[i] for i in kept]
     with Progress(len(texts), "translating") as bar:
-        return texts, [best[0].tokens for best in model.translate(texts, bar.update)], None
+        return texts, [best[0].tokens for best in model.hypotheses(texts, bar.update)], None
 
 
 def _tell(names: list[str], rows: Sequence[Any], as_json: bool) -> None:

@@ -34,7 +34,7 @@ def demo(recipe: Path | None, out: Path, minutes: float | None, threads: int | N
     trained = time.perf_counter()
     model, (sources, references, _) = Translator(load_folder(out)), daily_columns("test")
     with Progress(len(sources), "translate") as progress:
-        outputs = [model.text(found[0]) for found in model.translate(sources, progress.update)]
+        outputs = [model.text(found[0]) for found in model.hypotheses(sources, progress.update)]
     aligned, gold = _aligned(model, "valid")
     reading, _ = aligned.best(gold)
     reading.keep(out)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -11,8 +13,19 @@ import typer
 from regard import __version__, api
 from regard.cli.compare import compare
 from regard.cli.streams import guarded
+from regard.decode.config import search_for
 from regard.errors import UserError
 
+VERBS = ("translate", "generate", "classify", "embed")  # names of `run` for models of one task
+RUN = """Do what a model does, line by line: as many lines out as in, in order.
+
+Translators translate, language models go on with prompts, encoders fill blanks, which are written [MASK], and
+classifiers answer. For the options of a model: regard run MODEL --help
+"""
+EVALUATE = """Score a model on data that it has not seen, or given targets by a model.
+
+For the options of a model: regard evaluate MODEL --help
+"""
 app = typer.Typer(
     name="regard",
     help="Train, look into, run and evaluate attention models on the machine you have.",
@@ -139,137 +152,6 @@ def doctor(as_json: Json = False) -> None:
     doctor(as_json)
 
 
-@app.command()
-def run(
-    model: Folder,
-    inputs: Annotated[list[Path] | None, typer.Argument(help="Text files; none or - is standard input.")] = None,
-    beam: BeamSize = None,
-    num_best: Annotated[int, typer.Option("--nbest", help="Outputs for each line, best first (with --json).")] = 1,
-    sample: Annotated[bool, typer.Option("--sample", help="Draw words instead of searching.")] = False,
-    temperature: Annotated[float | None, typer.Option(help="Of drawing: below 1 is bolder in what is likely.")] = None,
-    top_k: Annotated[int | None, typer.Option(help="Draw from the k likeliest.")] = None,
-    top_p: Annotated[float | None, typer.Option(help="Draw from the likeliest that together have this share.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of drawing; the same gives the same.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(help="Of an output, at most.")] = None,
-    prompt: Annotated[str | None, typer.Option(help="Language models: go on with this, as it grows.")] = None,
-    stop: Annotated[
-        list[str] | None, typer.Option(help="Language models: end before this text, \\n being a line end.")
-    ] = None,
-    score: Annotated[
-        bool, typer.Option("--score", help="Language models: log-probability, tokens and perplexity of each line.")
-    ] = False,
-    vectors: Annotated[bool, typer.Option("--vectors", help="Encoders: a vector for each line.")] = False,
-    near: Annotated[Path | None, typer.Option(help="Encoders: the nearest lines of this file, with cosines.")] = None,
-    examples: Annotated[Path | None, typer.Option(help="Language models: answer as these: input, tab, answer.")] = None,
-    labels: Annotated[str | None, typer.Option(help="Language models: choose one of good,bad (or: examples).")] = None,
-    template: Annotated[str | None, typer.Option(help="Layout of both, as in Review: {input}\\nMood: {answer}")] = None,
-    batch_size: BatchSize = None,
-    tag: Tag = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write here; after a kill, go on.")] = None,
-    alignment: Annotated[
-        bool, typer.Option("--alignment", help="Add which words belong together: text ||| 0-0 1-2.")
-    ] = False,
-    as_json: Json = False,
-    engine: Engine = "auto",
-    threads: Threads = None,
-) -> None:
-    """Do what a model does, line by line: as many lines out as in, in order.
-
-    Translators translate, language models go on with prompts, encoders fill blanks, which are written [MASK].
-    """
-    from regard.cli.run import Wanted, ready_model, run_model
-
-    reading = None
-    if alignment:
-        from regard.tasks.translation.align import Reading
-
-        reading = Reading.of(model)
-    drawn = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    if (examples or template) and not sample and set(drawn.values()) == {None}:
-        beam = beam or 1  # answers are the likeliest words
-    asked = {"beam": beam, "num_best": num_best, "sample": sample, "max_tokens": max_tokens, **drawn}
-    stops = tuple(text.replace("\\n", "\n") for text in stop or ())
-    wanted = Wanted(
-        num_best=num_best, as_json=as_json, reading=reading, score=score, prompt=prompt, stop=stops, vectors=vectors,
-        near=near, examples=examples, labels=labels, template=template,
-    )  # fmt: skip
-    how = {"batch_size": batch_size, "engine": engine, "threads": threads}
-    ready = ready_model(model, asked, tag=tag, **how)
-    run_model(ready, inputs or [], output, wanted)
-
-
-@app.command()
-def evaluate(
-    model: Folder,
-    source: Annotated[Path | None, typer.Option(help="Sentences to translate.")] = None,
-    target: Annotated[Path | None, typer.Option(help="Their references.")] = None,
-    text: Annotated[Path | None, typer.Option(help="A text: its perplexity; of encoders, words guessed.")] = None,
-    data: Annotated[str | None, typer.Option(help="Readers: labelled examples, a file or glue/RTE/dev.")] = None,
-    beam: BeamSize = None,
-    batch_size: BatchSize = None,
-    tag: Tag = None,
-    tokenized: Annotated[
-        bool, typer.Option("--tokenized", help="The text is tokenised already: BLEU adds no tokenisation.")
-    ] = False,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Also write outputs or scores here.")] = None,
-    against: Annotated[Path | None, typer.Option(help="Another's outputs, to compare by paired bootstrap.")] = None,
-    pronunciations: Annotated[
-        bool,
-        typer.Option(
-            "--pronunciations",
-            help="References are phones, a tab between the ways to say a word: word and phone error.",
-        ),
-    ] = False,
-    score: Annotated[
-        bool, typer.Option("--score", help="Translate nothing: how likely the given targets are.")
-    ] = False,
-    alignment: Annotated[Path | None, typer.Option(help="Gold links (0-0 1-2): the alignment error rate.")] = None,
-    choose_head: Annotated[
-        bool, typer.Option("--choose-head", help="Keep the head that aligns best here with the model.")
-    ] = False,
-    as_json: Json = False,
-    engine: Engine = "auto",
-    threads: Threads = None,
-) -> None:
-    """Score a model on held-out text, or given targets by a model."""
-    from regard.cli.answer import evaluate_examples
-    from regard.cli.evaluate import align_files, evaluate_files, evaluate_text, pronounce_files, score_files
-    from regard.cli.run import ready_model
-    from regard.tasks.labelled.runtime import Answerer
-    from regard.tasks.lm.runtime import Generator
-    from regard.tasks.mlm.runtime import Encoder
-    from regard.tasks.translation.runtime import Translator
-
-    modes = {"--score": score, "--alignment": alignment, "--pronunciations": pronunciations}
-    chosen = [name for name, asked in modes.items() if asked]
-    if chosen and (tokenized or against is not None or len(chosen) > 1):
-        raise UserError(f"{' and '.join(chosen)}: one at a time, and without --tokenized and --against")
-    if (score or alignment) and beam is not None:
-        raise UserError(f"{chosen[0]} translates nothing, so it goes without --beam")
-    if choose_head and not alignment:
-        raise UserError("--choose-head compares heads with gold links; give them by --alignment FILE")
-    asked = {"beam": beam, "num_best": 1, "sample": False, "max_tokens": None}
-    how = {"batch_size": batch_size, "engine": engine, "threads": threads}
-    translator = ready_model(model, asked, tag=tag, **how)
-    if isinstance(translator, Generator | Encoder) and text and source is None and target is None and not chosen:
-        evaluate_text(translator, text, as_json)
-        return
-    if isinstance(translator, Answerer) and data and not chosen and not (source or target or text):
-        evaluate_examples(translator, data, output, as_json)
-        return
-    if not isinstance(translator, Translator) or data or source is None or target is None:
-        raise UserError("give a translator --source and --target, a reader --data, or any other model --text")
-    if alignment:
-        align_files(translator, model, [source, target, alignment], output, choose_head, as_json)
-    elif pronunciations:
-        pronounce_files(translator, [source, target], output, as_json)
-    elif score:
-        score_files(translator, [source, target], output, as_json)
-    else:
-        files = [source, target, *([against] if against else [])]
-        evaluate_files(translator, files, tokenized, output, as_json)
-
-
 @app.command("import")
 def import_(
     model: Annotated[Path, typer.Argument(help="In Hugging Face's layout.")],
@@ -323,20 +205,21 @@ def attend(
 ) -> None:
     """Show what a model looked at for each word it said."""
     from regard.cli.attend import attend_file, attend_text
-    from regard.cli.run import ready_model
+    from regard.cli.run import opened
     from regard.tasks.translation.align import Reading
 
-    asked = {"beam": beam, "num_best": 1, "sample": False, "max_tokens": None}
-    found = ready_model(model, asked, tag=tag)
+    ready = opened(model, **({} if tag is None else {"tag": tag}))
+    if beam is not None:
+        ready.search = search_for(ready.search, beam=beam, num_best=1, sample=False, max_tokens=None)
     if bool(text) + (heads is not None) + (worst is not None) != 1:
         raise UserError("give a text to look at, or --heads FILE, or --worst FILE")
     if file := heads or worst:
-        attend_file(found, file, targets, gold, count if worst else None, as_json)
+        attend_file(ready, file, targets, gold, count if worst else None, as_json)
         return
     if site is None and head is None:  # the head that aligns best, if that is known
         reading = Reading.of(model)
         site, head = reading.site, reading.head
-    attend_text(found, " ".join(text or ()), target, output, site, head, pieces)
+    attend_text(ready, " ".join(text or ()), target, output, site, head, pieces)
 
 
 @app.command()
@@ -370,6 +253,21 @@ def options(
 
 def main() -> None:
     """The program."""
-    app.command()(compare)  # with its options in its own file, as this one is long; here, to be the last in the help
     with guarded():
-        app()
+        program(sys.argv[1:])()
+
+
+def program(arguments: Sequence[str]) -> typer.Typer:
+    """All commands; some have the options of the model that is named."""
+    command, words = next(iter(arguments), ""), arguments[1:]
+    for name, text in {"run": RUN, **dict.fromkeys(VERBS, RUN), "evaluate": EVALUATE}.items():
+        made = lambda: None  # noqa: E731
+        if name == command:
+            from regard.cli import run
+            from regard.cli.options import named_model, with_options
+
+            own = "evaluate" if name == "evaluate" else "run"
+            made = with_options(getattr(run, own), own, named_model(words), name)
+        app.command(name, help=text, hidden=name in VERBS)(made)
+    app.command()(compare)  # with its options in its own file, as this one is long
+    return app

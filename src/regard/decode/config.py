@@ -90,7 +90,7 @@ class Beam(Search):
     """The likeliest sentences that a breadth-first search with `size` survivors per step finds."""
 
     size: int = 5
-    num_best: int = 1
+    num_best: int = field(default=1, metadata={"derived": True})
     """Hypotheses to give back, best first."""
     ahead: int = field(default=8, metadata={"derived": True})
     """A search ends when no open hypothesis could win by so many more words, even if they cost nothing."""

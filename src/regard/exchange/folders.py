@@ -12,7 +12,7 @@ from regard.decode.config import Search
 from regard.engine.prepare import Prepared, prepare, weights_of
 from regard.errors import UserError
 from regard.tasks.folder import CONFIG, FORMAT, Loaded, load_folder, load_tokenizers, read_json, stamp
-from regard.tasks.registry import spec_of
+from regard.tasks.registry import FORMER, spec_of
 
 MODEL_FILES = ("config.json", "tokenizer*", "vocab*", "merges*")  # beside the weights
 
@@ -28,6 +28,19 @@ def placed(path: Path) -> Path:
         for config in sorted((*root.glob(CONFIG), *root.glob(f"*/{CONFIG}"))):
             return config.parent
     return path
+
+
+def task_of(path: Path) -> str | None:
+    """The task of the model in a folder, by its settings alone; None where there is none that is known."""
+    from regard.exchange.families import FAMILIES
+
+    try:
+        values = read_json(placed(path))
+        if values.get("format") == FORMAT:
+            return FORMER.get(values["task"], values["task"])
+        return spec_of(FAMILIES[values["model_type"]].to_ours(values)).name
+    except (UserError, KeyError, TypeError, StopIteration):
+        return None
 
 
 def load_any(path: Path) -> Loaded:

@@ -22,7 +22,7 @@ def described(model: Any) -> dict[str, Any]:
     """What the service says of a model; its engine is made and tried, so that no request waits for that."""
     if isinstance(model, Translator):
         model.tag = next(iter(model.tokenizers.source.tags), None)
-        model.translate(["a"])
+        model.hypotheses(["a"])
     elif isinstance(model, Generator):
         model.prompts(["a"])
     else:
@@ -43,9 +43,8 @@ def alone_of(model: Any) -> Any:
 
 def translate(model: Translator, job: Job, tick: Tick, part: Part) -> list[Any]:
     """For each line its outputs, best first; none for a blank one."""
-    how = {"beam": job["beam"], "num_best": job["best"], "sample": False, "max_tokens": None}
-    model.search, model.tag = search_for(model.loaded.search, **how), job["tag"]
-    return [[_told(model, output) for output in outputs] for outputs in model.outputs(job["texts"], tick)]
+    options = model.options({"beam": job["beam"], "num_best": job["best"], "tag": job["tag"]})
+    return [[_told(model, output) for output in outputs] for outputs in model.outputs(job["texts"], options, tick)]
 
 
 def _told(model: Translator, output: Output) -> dict[str, Any]:

@@ -21,11 +21,14 @@ KEYS = {  # by section and key
     "model.base": "model.init_from",
     "model.fresh": "model.architecture_only",
 }
+DROPPED = ("search.num_best",)  # what no recipe needs to say
 VALUES = {"task": {"language": "lm", "masked": "mlm", "bidirectional": "bilm"}, "version": {"1": "2"}}
 
 
 def translate(root: MappingNode) -> None:
     """Rename what has another name now; the user is told once."""
+    for key in DROPPED:
+        _drop(root, key)
     changes = [f"{old} is now {new}" for old, new in KEYS.items() if _rename(root, old, new)]
     for key, names in VALUES.items():
         node = dict(_pairs(root)).get(key)
@@ -47,6 +50,13 @@ def _rename(root: MappingNode, old: str, new: str) -> bool:
         if isinstance(node, ScalarNode) and node.value == key:
             node.value = name
     return True
+
+
+def _drop(root: MappingNode, name: str) -> None:
+    section, _, key = name.rpartition(".")
+    inner = dict(_pairs(root)).get(section)
+    if isinstance(inner, MappingNode):
+        inner.value = [pair for pair in inner.value if pair[0].value != key]
 
 
 def _pairs(node: MappingNode) -> list[tuple[str, object]]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,29 +14,63 @@ from regard.errors import UserError
 from regard.look.look import Look, Side
 from regard.shapes import Padded, by_length
 from regard.tasks.folder import Loaded
+from regard.tasks.options import made
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from regard.engine.explain import Explanation
 
+
+def ignore(done: int) -> None:
+    """Nobody wants to know."""
+
+
 TOGETHER = 4096  # tokens of a batch
 MOVES = 128  # words said for which gradients are taken, a pass each
 GRADIENT, TREE = 1 << 36, 1 << 34  # multiplications for gradients, and for a search once more: about 2 seconds each
 
 
+@dataclass(frozen=True)
+class Prediction:
+    """What a model says to a text: as a line, and as a JSON object."""
+
+    line: str
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How good a model is: as JSON has it, and as lines of text."""
+
+    data: dict[str, Any]
+    lines: list[str]
+
+    @staticmethod
+    def of(data: dict[str, Any]) -> Evaluation:
+        return Evaluation(
+            data, [f"{name:16} {x:{'10,' if isinstance(x, int) else '10.4f'}}" for name, x in data.items()]
+        )
+
+
 class Runnable:
-    """A model, its words and its search."""
+    """A model, its tokenizers and its search."""
+
+    tag: str | None = None
+    """The direction of a translator of several."""
 
     def __init__(
         self,
         loaded: Loaded,
         *,
+        tag: str | None = None,
         search: Search | None = None,
         batch_size: int | None = None,
         engine: EngineName = "auto",
         threads: int | None = None,
     ) -> None:
+        if tag is not None:
+            raise UserError("a tag is for translators of several directions; drop it")
         self.loaded, self.max_length, self.name = loaded, loaded.max_length, loaded.name
         self.search, self.batch_size, self._tokenizers = search or loaded.search, batch_size, loaded.tokenizers
         self.start, self.end = loaded.config.start, loaded.config.end
@@ -71,6 +105,36 @@ class Runnable:
         """Rows of like length together, with their numbers; the longest first."""
         for members in by_length(rows, lambda longest: self.batch_size or max(1, TOGETHER // max(1, longest))):
             yield members, Padded.of([rows[i] for i in members])
+
+    def __repr__(self) -> str:
+        config, spec = self.loaded.config, self.loaded.spec
+        return f"<regard: a {config.kind} for {spec.purpose}, {self.loaded.folder}>"
+
+    def options(self, given: Mapping[str, Any]) -> Any:
+        """Of a call of this model."""
+        return made(self.loaded.spec.run, given)
+
+    def predict(
+        self, texts: Sequence[str], options: Any, *, first: int = 1, tick: Callable[[int], None] = ignore
+    ) -> list[Prediction]:
+        """For each text what the model says, as `regard run` prints it; blank to a blank one. The first is line `first`
+        in warnings; `tick` is given how many are done."""
+        raise NotImplementedError  # abstract
+
+    def about(self, options: Any) -> str:
+        """What a user should know before."""
+        return ""
+
+    def stream(self, options: Any, put: Callable[[str], None]) -> None:
+        """Write one text as it grows, of options that are `single`."""
+        raise NotImplementedError  # abstract
+
+    def evaluate(self, **options: Any) -> Evaluation:
+        """How good the model is on data that it has not seen, by the options of `regard evaluate`."""
+        return self.evaluated(made(self.loaded.spec.evaluate, options))
+
+    def evaluated(self, options: Any) -> Evaluation:
+        raise NotImplementedError  # abstract
 
     def attend(self, text: str, target: str | None = None) -> Look:
         """What the model attended to: of its own output, or of another."""

@@ -14,14 +14,17 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from regard.data.config import TextDataConfig
+from regard.data.config import RunningText, TextDataConfig
 from regard.data.documents import Piece, parted, pieces, place_of
 from regard.data.store import stored
 from regard.data.tokenizer import UNKNOWN, Tokenizer
 from regard.engine.engine import Engine
 from regard.errors import UserError
+from regard.progress import Progress
 from regard.tasks.config import BaseRecipe
+from regard.tasks.lm.options import TextEvaluation
 from regard.tasks.report import Report
+from regard.tasks.runnable import Evaluation, Runnable
 from regard.tasks.task import Direction, Shape
 
 Ids = NDArray[Any]
@@ -145,6 +148,19 @@ def text_of(tokenizer: Tokenizer, held: list[Piece]) -> Text:
     ids = np.array([tokenizer.end, *(i for row in _encoded(tokenizer, held) for i in row)])
     words = sum(len(text.split()) + 1 for text, _ in held)
     return Text(ids, sum(len(text) for text, _ in held), words)
+
+
+def evaluated(
+    model: Runnable, options: TextEvaluation, measure: Callable[[Text, Tick], dict[str, float]]
+) -> Evaluation:
+    """By a whole file."""
+    text = text_of(model.tokenizer, list(pieces([RunningText(file=str(options.text))], "file")))
+    if not text.characters:
+        raise UserError(f"{options.text}: the file is empty; give one with text")
+    with Progress(len(text.ids), "read") as progress:
+        data = measure(text, progress.update)
+        progress.update(len(text.ids))
+    return Evaluation.of(data)
 
 
 def _train(config: TextDataConfig) -> Iterable[Piece]:

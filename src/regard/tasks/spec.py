@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard.decode.config import Search
 from regard.tasks.config import BaseRecipe
+from regard.tasks.options import Options
 from regard.tasks.report import Report
 
 if TYPE_CHECKING:
@@ -53,6 +54,12 @@ class TaskSpec:
     runtime: Callable[..., Runnable]
     """From a loaded model to one that is ready to use."""
 
+    run: type[Options] = Options
+    """What a model can be asked by `run` and when it is called."""
+    evaluate: type[Options] = Options
+    """What it can be evaluated on, and how."""
+    verbs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Names of `run` for models of this task, and the options that each sets."""
     judge: Callable[[], Judge]
     """How `regard compare` judges its models."""
 

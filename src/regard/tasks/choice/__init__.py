@@ -14,4 +14,4 @@ class ChoiceRecipe(LabelledRecipe):
     task: Literal["choice"] = "choice"
 
 
-SPEC = labelled("choice", "multiple-choice models", ChoiceRecipe)
+SPEC = labelled("choice", "multiple-choice models", ChoiceRecipe, "classify")

@@ -14,4 +14,4 @@ class ClassificationRecipe(LabelledRecipe):
     task: Literal["classification"] = "classification"
 
 
-SPEC = labelled("classification", "classifiers", ClassificationRecipe)
+SPEC = labelled("classification", "classifiers", ClassificationRecipe, "classify")

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from regard.attention.site import Site, Trace
-from regard.data.examples import Example
+from regard.data.config import ExamplesConfig, LabelTask
+from regard.data.examples import CORPORA, Example, read_examples
 from regard.engine.explain import Explanation, check_size
 from regard.errors import UserError
+from regard.files import write
 from regard.look.look import Look, Side
+from regard.metrics.labels import label_scores
 from regard.models.config import ReaderConfig
+from regard.progress import Progress, warn
 from regard.tasks.labelled.layout import Batch, Layout
+from regard.tasks.labelled.options import AnswerOptions, ExamplesEvaluation
 from regard.tasks.labelled.task import Answer, answers, wanted_of
-from regard.tasks.runnable import TOGETHER, Runnable, check_silent, listed
+from regard.tasks.runnable import TOGETHER, Evaluation, Prediction, Runnable, check_silent, ignore, listed
 
 MARKS = ("[start]", "[between]", "[extract]")  # of decoders, which no tokenizer knows
 ASKED = {  # what a line holds, by question, a tab between
@@ -32,6 +38,38 @@ class Answerer(Runnable):
     def __call__(self, texts: str | Sequence[str]) -> Answer | list[Answer]:
         found = self.answer([self.example(line, number) for number, line in enumerate(listed(texts), 1)])
         return found[0] if isinstance(texts, str) else found
+
+    def classify(self, texts: str | Sequence[str]) -> list[Answer]:
+        """The answer to each text, with its probability and all others."""
+        return self.answer([self.example(line, number) for number, line in enumerate(listed(texts), 1)])
+
+    def predict(
+        self, texts: Sequence[str], options: AnswerOptions, *, first: int = 1, tick: Callable[[int], None] = ignore
+    ) -> list[Prediction]:
+        numbers = [i for i, text in enumerate(texts) if text.strip()]  # blank in, blank out
+        before = self.layout.cut
+        found = self.answer([self.example(texts[i], first + i) for i in numbers], tick)
+        if cut := self.layout.cut - before:
+            warn(f"{cut:,} of the lines are longer than {self.max_length} tokens; the rest of them is not read")
+        answers = {i: Prediction(a.line(options.num_best), a.data()) for i, a in zip(numbers, found, strict=True)}
+        return [answers.get(i, Prediction("", {})) for i in range(len(texts))]
+
+    def evaluated(self, options: ExamplesEvaluation) -> Evaluation:
+        """Metrics on a file of labelled examples, or on a corpus that is known by name."""
+        data = str(options.data)
+        named = data in CORPORA and not Path(data).exists()
+        examples = read_examples([ExamplesConfig(corpus=data) if named else ExamplesConfig(file=data)], self.question)
+        single = not self.layout.config.pairs and self.question in ("classification", "regression")
+        if single and (two := next((e for e in examples if len(e.texts) > 1), None)):
+            raise UserError(f"{data}, line {two.line}: holds two texts, and this model was trained on one at a time")
+        with Progress(len(examples), "evaluate") as progress:
+            answers, labels = self.predictions(examples, progress.update)
+        scores = label_scores(self.question, answers, labels)
+        if options.output is not None:
+            rows = (" ".join(each) if isinstance(each, tuple) else " ".join(str(each).split()) for each in answers)
+            write(options.output, "".join(f"{row}\n" for row in rows).encode())
+        shown = [f"{name:15} {x:.4f}" if abs(x) <= 1 else f"{name:15} {x:.2f}" for name, x in scores.items()]
+        return Evaluation({"examples": len(examples), **scores}, [f"{len(examples):,} examples", *shown])
 
     def attend(self, text: str, target: str | None = None) -> Look:
         check_silent(target)
@@ -52,7 +90,7 @@ class Answerer(Runnable):
         return Layout(self.tokenizer, self.loaded.config, self.max_length)
 
     @property
-    def question(self) -> str:
+    def question(self) -> LabelTask:
         return self.layout.config.question
 
     def example(self, line: str, number: int = 1) -> Example:

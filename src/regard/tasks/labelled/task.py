@@ -47,6 +47,32 @@ class Answer:
     place: tuple[int, int] | None = None
     """Of words in the document: from where to where, in characters."""
 
+    def line(self, num_best: int = 1) -> str:
+        """The best labels with their probabilities; a number; the number of a choice, from 1; tags; or words of the
+        document, where they stand, and how probable they are."""
+        if self.place is not None:
+            words = " ".join(str(self.said).split())
+            return f"{words}\t{self.place[0]}-{self.place[1]}\t{self.probability:.4f}"
+        if isinstance(self.said, float):
+            return f"{self.said:.4f}"
+        if isinstance(self.said, tuple):
+            return " ".join(self.said)
+        if isinstance(self.said, int):
+            return f"{self.said + 1}\t{self.probability:.4f}"
+        return "\t".join(f"{' '.join(label.split())}\t{p:.4f}" for label, p in self.others[:num_best])
+
+    def data(self) -> dict[str, Any]:
+        """As JSON has it."""
+        chosen = isinstance(self.said, int)  # the number of a choice, from 1
+        found: dict[str, Any] = {"answer": self.said + 1 if chosen else self.said}
+        if self.probability is not None:
+            found["probability"] = self.probability
+        if self.others:
+            found["all"] = [{"label": label, "probability": p} for label, p in self.others]
+        if self.place is not None:
+            found |= {"start": self.place[0], "end": self.place[1]}
+        return found
+
 
 class Reading:
     """A Task over labelled examples."""

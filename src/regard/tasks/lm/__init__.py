@@ -3,6 +3,7 @@
 from regard.decode.config import Sample
 from regard.models.config import GptConfig, RecurrentTextConfig
 from regard.tasks.lm.config import LanguageRecipe
+from regard.tasks.lm.options import GenerateOptions, TextEvaluation
 from regard.tasks.spec import TaskSpec, lazy
 
 SPEC = TaskSpec(
@@ -16,5 +17,8 @@ SPEC = TaskSpec(
     prepare=lazy("regard.tasks.lm.task:prepare"),
     model=lazy("regard.tasks.warmstart:sized_model"),
     runtime=lazy("regard.tasks.lm.runtime:Generator"),
+    run=GenerateOptions,
+    evaluate=TextEvaluation,
+    verbs={"generate": {}},
     judge=lazy("regard.tasks.running_judge:lm"),
 )

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import queue
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard.decode.config import Hypothesis, Search
+from regard.decode.config import Beam, Hypothesis, Search
 from regard.engine.engine import Rows
 from regard.errors import UserError
 from regard.look.look import Look
 from regard.models.config import GptConfig
-from regard.tasks.runnable import Runnable, as_given, ids_of, listed
+from regard.tasks.lm.options import GenerateOptions, TextEvaluation
+from regard.tasks.runnable import Evaluation, Prediction, Runnable, as_given, ids_of, ignore, listed
+from regard.tasks.running_text import evaluated
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -27,9 +31,55 @@ HALF_CHARACTER = "\ufffd"
 class Generator(Runnable):
     """A language model: `model("Once upon a time")` is what follows."""
 
-    def __call__(self, texts: str | Sequence[str], *, stop: Sequence[str] = ()) -> str | list[str]:
-        found = [self.text(hypotheses[0], stop) for hypotheses in self.tell(listed(texts), stop=stop)]
-        return found[0] if isinstance(texts, str) else found
+    def __call__(self, texts: str | Sequence[str], **options: Any) -> str | list[str]:
+        """What follows a text, or each: `model(texts, temperature=0.8, stop=["\\n"])`."""
+        asked = self.options(options)
+        found = self.tell(listed(texts), stop=asked.stop, search=asked.search(self.search))
+        said = [self.text(hypotheses[0], asked.stop) for hypotheses in found]
+        return said[0] if isinstance(texts, str) else said
+
+    def generate(self, prompt: str, *, stream: bool = False, **options: Any) -> str | Iterator[str]:
+        """What follows a prompt; with `stream`, piece by piece as it grows."""
+        if not stream:
+            return "".join(self.generate(prompt, stream=True, **options))
+        pieces: queue.SimpleQueue[str | BaseException | None] = queue.SimpleQueue()
+        asked = self.options({**options, "prompt": prompt})
+
+        def work() -> None:
+            try:
+                self._grow(asked, pieces.put)
+                pieces.put(None)
+            except BaseException as error:
+                pieces.put(error)
+
+        threading.Thread(target=work, daemon=True).start()
+        return _until_none(pieces)
+
+    def stream(self, options: GenerateOptions, put: Callable[[str], None]) -> None:
+        put(options.prompt or "")
+        self._grow(options, put)
+        put("\n")
+
+    def _grow(self, options: GenerateOptions, put: Callable[[str], None]) -> None:
+        search, stream = options.search(self.search), Stream(put, options.stop)
+        heard = None if isinstance(search, Beam) else stream  # a beam changes its mind
+        ((best, *_),) = self.tell([options.prompt or ""], stop=options.stop, heard=heard, search=search)
+        stream.end(self.text(best, options.stop))
+
+    def predict(
+        self, texts: Sequence[str], options: GenerateOptions, *, first: int = 1, tick: Callable[[int], None] = ignore
+    ) -> list[Prediction]:
+        from regard.tasks.lm.predict import predict
+
+        return predict(self, texts, options, first, tick)
+
+    def about(self, options: GenerateOptions) -> str:
+        return "" if options.score or options.labels is not None else f"engine: {self.engine.about}"
+
+    def evaluated(self, options: TextEvaluation) -> Evaluation:
+        from regard.tasks.lm.task import perplexities
+
+        return evaluated(self, options, lambda text, tick: perplexities(self.model, text, self.max_length, tick))
 
     def attend(self, text: str, target: str | None = None, *, shown: int | None = None) -> Look:
         return self.look(self.explain(text, target, shown=shown))
@@ -148,6 +198,13 @@ class Generator(Runnable):
 def before(said: str, stop: Sequence[str]) -> str:
     """A text up to the first of these strings."""
     return said[: min((said.index(text) for text in listed(stop) if text in said), default=len(said))]
+
+
+def _until_none(pieces: queue.SimpleQueue[str | BaseException | None]) -> Iterator[str]:
+    while (piece := pieces.get()) is not None:
+        if isinstance(piece, BaseException):
+            raise piece
+        yield piece
 
 
 class Stream:

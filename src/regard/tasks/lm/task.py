@@ -100,13 +100,19 @@ class LanguageModelling(TextTask):
         return Loss(total, float(wanted.numel()), state.hidden.detach() if self.carry else None)
 
     def score(self, model: nn.Module, text: Text) -> dict[str, float]:
-        lost = self.nats(model, text.ids)
-        found = {"loss": lost / (len(text.ids) - 1), "per_character": lost / text.characters}
-        return {**found, "word_perplexity": math.exp(min(lost / text.words, 50.0))}
+        apart = self.tokenizer.end if self.apart else None
+        found = perplexities(model, text, self.context, rows=self.rows, apart=apart)
+        return {name: found[name] for name in ("loss", "per_character", "word_perplexity")}
 
-    def nats(self, model: nn.Module, ids: Ids) -> float:
-        """Lost on all ids but the first."""
-        return nats(model, ids, self.context, rows=self.rows, apart=self.tokenizer.end if self.apart else None)
+
+def perplexities(
+    model: nn.Module, text: Text, context: int, tick: Tick | None = None, *, rows: int = 8, apart: int | None = None
+) -> dict[str, float]:
+    """By tokens, characters and words, line ends being words, as published figures have it."""
+    lost, tokens = nats(model, text.ids, context, rows=rows, apart=apart, tick=tick), len(text.ids) - 1
+    found = {"tokens": tokens, "loss": lost / tokens, "per_character": lost / text.characters}
+    words = math.exp(min(lost / text.words, 700.0))
+    return {**found, "perplexity": math.exp(min(lost / tokens, 700.0)), "word_perplexity": words}
 
 
 def nats(

@@ -2,7 +2,9 @@
 
 from regard.decode.config import Greedy
 from regard.models.config import BertConfig
+from regard.tasks.lm.options import TextEvaluation
 from regard.tasks.mlm.config import MaskedRecipe
+from regard.tasks.mlm.options import EncodeOptions
 from regard.tasks.spec import TaskSpec, lazy
 
 SPEC = TaskSpec(
@@ -16,5 +18,8 @@ SPEC = TaskSpec(
     prepare=lazy("regard.tasks.mlm.task:prepare"),
     model=lazy("regard.tasks.warmstart:sized_model"),
     runtime=lazy("regard.tasks.mlm.runtime:Encoder"),
+    run=EncodeOptions,
+    evaluate=TextEvaluation,
+    verbs={"embed": {"vectors": True}},
     judge=lazy("regard.tasks.running_judge:mlm"),
 )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,12 +13,17 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.attention.site import Site, Trace
+from regard.data.text import lines
 from regard.data.tokenizer import MASK
 from regard.engine.explain import Explanation, check_size
 from regard.errors import UserError
 from regard.look.look import Look
+from regard.progress import warn
 from regard.shapes import Padded
-from regard.tasks.runnable import Runnable, as_given, check_silent, ids_of, listed
+from regard.tasks.lm.options import TextEvaluation
+from regard.tasks.mlm.options import EncodeOptions
+from regard.tasks.runnable import Evaluation, Prediction, Runnable, as_given, check_silent, ids_of, ignore, listed
+from regard.tasks.running_text import Text, Tick, evaluated
 
 
 @dataclass(frozen=True)
@@ -30,9 +37,60 @@ class Filled:
 class Encoder(Runnable):
     """An encoder: `model("The [MASK] barks")` fills blanks, `model.vectors(texts)` makes vectors."""
 
-    def __call__(self, texts: str | Sequence[str]) -> Filled | list[Filled]:
-        found = self.fill(listed(texts))
+    def __call__(self, texts: str | Sequence[str], *, num_best: int = 1) -> Filled | list[Filled]:
+        found = self.fill(listed(texts), num_best)
         return found[0] if isinstance(texts, str) else found
+
+    def predict(
+        self, texts: Sequence[str], options: EncodeOptions, *, first: int = 1, tick: Callable[[int], None] = ignore
+    ) -> list[Prediction]:
+        for number, text in enumerate(texts, first):
+            if self.is_long(text):
+                warn(f"line {number} is longer than {self.max_length} tokens; the rest of it is not read")
+        if options.near is not None:
+            return self._neighbours(texts, options.near, options.num_best)
+        if options.vectors:
+            rows = [[round(x, 7) for x in row] for row in self.vectors(texts, tick).tolist()]
+            return [Prediction(json.dumps(row), {"vector": row}) for row in rows]
+        self.check_guesses()
+        if not any(MASK in text for text in texts):
+            warn(f"nothing to fill: blanks are written {MASK}, as in: The {MASK} barks. Or use --vectors")
+        predictions = []
+        for each in self.fill(texts, options.num_best, tick):
+            shown = [" ".join(f"{word} {p:.3f}" for word, p in blank) for blank in each.blanks]
+            blanks = [[{"word": word, "probability": p} for word, p in blank] for blank in each.blanks]
+            predictions.append(Prediction("\t".join([each.text, *shown]), {"text": each.text, "blanks": blanks}))
+        return predictions
+
+    def _neighbours(self, texts: Sequence[str], file: Path, num_best: int) -> list[Prediction]:
+        """The lines of a file that are nearest to each text, with the cosine of the angle between."""
+        others = [text for text in lines(file, strict=False) if text.strip()]
+        if not others:
+            raise UserError(f"{file}: holds no line to be near to; give a file with text")
+        near = (self.vectors(texts) @ self.vectors(others).T).topk(min(num_best, len(others)))
+        predictions = []
+        for numbers, cosines in zip(near.indices.tolist(), near.values.tolist(), strict=True):
+            found = [(others[i], cosine) for i, cosine in zip(numbers, cosines, strict=True)]
+            line = "\t".join(f"{text}\t{cosine:.3f}" for text, cosine in found)
+            predictions.append(Prediction(line, {"outputs": [{"text": text, "cosine": c} for text, c in found]}))
+        return predictions
+
+    def embed(self, texts: str | Sequence[str]) -> Tensor:
+        """A vector of length 1 for each text (N, C)."""
+        return self.vectors(listed(texts))
+
+    def evaluated(self, options: TextEvaluation) -> Evaluation:
+        """How well tokens are predicted that are taken out, the same at every call."""
+        from regard.tasks.mlm.task import Blanks, guess_blanks
+
+        self.check_guesses()
+        blanks = Blanks(self.tokenizer, context=self.max_length, pairs=self.model.config.next_sentence)
+
+        def measure(text: Text, tick: Tick) -> dict[str, float]:
+            ids = text.ids[1:]
+            return {"tokens": len(ids), **guess_blanks(self.model, blanks, ids, 8, tick)}
+
+        return evaluated(self, options, measure)
 
     def attend(self, text: str, target: str | None = None) -> Look:
         check_silent(target)

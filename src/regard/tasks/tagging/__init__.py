@@ -14,4 +14,4 @@ class TaggingRecipe(LabelledRecipe):
     task: Literal["tagging"] = "tagging"
 
 
-SPEC = labelled("tagging", "taggers", TaggingRecipe)
+SPEC = labelled("tagging", "taggers", TaggingRecipe, "classify")

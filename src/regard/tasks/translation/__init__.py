@@ -4,6 +4,7 @@ from regard.decode.config import Beam
 from regard.models.config import RecurrentConfig, TransformerConfig
 from regard.tasks.spec import TaskSpec, lazy
 from regard.tasks.translation.config import TranslationRecipe
+from regard.tasks.translation.options import TranslateOptions, TranslationEvaluation
 
 SPEC = TaskSpec(
     name="translation",
@@ -17,5 +18,8 @@ SPEC = TaskSpec(
     prepare=lazy("regard.tasks.translation.prepare:prepare"),
     model=lazy("regard.tasks.warmstart:sized_model"),
     runtime=lazy("regard.tasks.translation.runtime:Translator"),
+    run=TranslateOptions,
+    evaluate=TranslationEvaluation,
+    verbs={"translate": {}},
     judge=lazy("regard.tasks.translation.judge:judge"),
 )

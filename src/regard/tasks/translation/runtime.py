@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.decode.config import Hypothesis
+from regard.decode.config import Hypothesis, Search
 from regard.engine.engine import Rows
 from regard.errors import UserError
 from regard.look.look import Look
+from regard.progress import warn
 from regard.shapes import Padded
 from regard.tasks.folder import Loaded
-from regard.tasks.runnable import Runnable, as_given, ids_of, listed
+from regard.tasks.runnable import Evaluation, Prediction, Runnable, as_given, ids_of, ignore, listed
+from regard.tasks.translation.options import TranslateOptions, TranslationEvaluation
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,6 +37,13 @@ class Output:
     """Of each part."""
     cut: bool
     """Whether a part reached its limit of tokens."""
+    alignment: str | None = None
+    """Links of words, as 0-0 1-2, where they were asked for."""
+
+    def data(self) -> dict[str, Any]:
+        """As JSON has it."""
+        names = ("text", "score", "log_prob", *(["alignment"] if self.alignment is not None else []))
+        return {name: getattr(self, name) for name in names}
 
 
 class Translator(Runnable):
@@ -44,9 +53,39 @@ class Translator(Runnable):
         super().__init__(loaded, **options)
         self.tag = tag
 
-    def __call__(self, texts: str | Sequence[str]) -> str | list[str]:
-        found = [self.text(hypotheses[0]) if hypotheses else "" for hypotheses in self.translate(texts)]
+    def __call__(self, texts: str | Sequence[str], **options: Any) -> str | list[str]:
+        """The best translation of a text, or of each: `model(texts, beam=5)`."""
+        found = [outputs[0].text if outputs else "" for outputs in self.translate(listed(texts), **options)]
         return found[0] if isinstance(texts, str) else found
+
+    def translate(
+        self, texts: str | Sequence[str], *, tick: Callable[[int], None] = ignore, **options: Any
+    ) -> list[list[Output]]:
+        """For each text its outputs, best first, with scores, tokens and, by `alignment=True`, links of words."""
+        return self.outputs(listed(texts), self.options(options), tick)
+
+    def predict(
+        self, texts: Sequence[str], options: TranslateOptions, *, first: int = 1, tick: Callable[[int], None] = ignore
+    ) -> list[Prediction]:
+        predictions = []
+        for number, outputs in enumerate(self.outputs(texts, options, tick), first):
+            if outputs and len(outputs[0].parts) > 1:
+                many = f"it was translated in {len(outputs[0].parts)} parts"
+                warn(f"line {number} is longer than {self.max_length} tokens; {many}")
+            if outputs and outputs[0].cut:
+                warn(f"line {number}: the output reached its limit of tokens and may lack its end")
+            line = outputs[0].text if outputs else ""
+            link = f" ||| {outputs[0].alignment if outputs else ''}" if options.alignment else ""
+            predictions.append(Prediction(line + link, {"outputs": [output.data() for output in outputs]}))
+        return predictions
+
+    def about(self, options: TranslateOptions) -> str:
+        return f"engine: {self.engine.about}"
+
+    def evaluated(self, options: TranslationEvaluation) -> Evaluation:
+        from regard.tasks.translation.evaluate import evaluate
+
+        return evaluate(self, options)
 
     def attend(self, text: str, target: str | None = None, *, shown: int | None = None) -> Look:
         """With `shown`, a map of more weights is refused before anything is computed."""
@@ -57,27 +96,45 @@ class Translator(Runnable):
         (told,) = self.explain([text], None if target is None else self.spelled([target]), shown=shown)
         return self.look(told, searched=target is None)
 
-    def translate(self, texts: Sequence[str], tick: Callable[[int], None] | None = None) -> list[list[Hypothesis]]:
-        """For each text its hypotheses, best first; none for a blank one."""
+    def hypotheses(
+        self, texts: Sequence[str], tick: Callable[[int], None] | None = None, search: Search | None = None
+    ) -> list[list[Hypothesis]]:
+        """For each text its hypotheses, best first; none for a blank one. No text is split."""
         texts = listed(texts)
         filled = [i for i, text in enumerate(texts) if text.strip()]
         sources = self.tokenizers.read([texts[i] for i in filled], self.tag)
         results: list[list[Hypothesis]] = [[] for _ in texts]
-        for i, hypotheses in zip(filled, self.engine.decode(sources, self.search, tick=tick), strict=True):
+        for i, hypotheses in zip(filled, self.engine.decode(sources, search or self.search, tick=tick), strict=True):
             results[i] = hypotheses
         return results
 
-    def outputs(self, lines: Sequence[str], tick: Callable[[int], None] | None = None) -> list[list[Output]]:
+    def outputs(
+        self, lines: Sequence[str], options: TranslateOptions, tick: Callable[[int], None] = ignore
+    ) -> list[list[Output]]:
         """For each line its outputs, best first; a long one is translated in parts, and never cut."""
-        parts = [self.parts(line) if line.strip() else [line] for line in listed(lines)]
-        found = iter(self.translate([part for own in parts for part in own], tick))
-        told = []
-        for own in parts:
-            answers = [(part, best) for part in own if (best := next(found))]
-            ranks = range(max((len(best) for _, best in answers), default=0))
-            ranked = [[best[min(rank, len(best) - 1)] for _, best in answers] for rank in ranks]
-            told.append([self._joined([part for part, _ in answers], each) for each in ranked])
-        return told
+        before, self.tag = self.tag, options.tag or self.tag
+        try:
+            parts = [self.parts(line) if line.strip() else [line] for line in lines]
+            search = options.search(self.search)
+            found = iter(self.hypotheses([part for own in parts for part in own], tick, search))
+            outputs = []
+            for own in parts:
+                answers = [(part, best) for part in own if (best := next(found))]
+                ranks = range(max((len(best) for _, best in answers), default=0))
+                ranked = [[best[min(rank, len(best) - 1)] for _, best in answers] for rank in ranks]
+                outputs.append([self._joined([part for part, _ in answers], each) for each in ranked])
+            return self._aligned(outputs) if options.alignment else outputs
+        finally:
+            self.tag = before
+
+    def _aligned(self, outputs: list[list[Output]]) -> list[list[Output]]:
+        """With the links of the head that is kept with the model."""
+        from regard.metrics.alignment import pharaoh
+        from regard.tasks.translation.align import Reading, line_links
+
+        flat = [output for own in outputs for output in own]
+        links = line_links(self, flat, Reading.of(self.loaded.folder))
+        return [[replace(output, alignment=pharaoh(next(links))) for output in own] for own in outputs]
 
     def _joined(self, parts: list[str], said: list[Hypothesis]) -> Output:
         return Output(

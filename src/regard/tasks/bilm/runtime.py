@@ -1,0 +1,22 @@
+"""A bidirectional language model, ready to use."""
+
+from __future__ import annotations
+
+from regard.tasks.bilm.task import tell_both_ways
+from regard.tasks.lm.options import TextEvaluation
+from regard.tasks.mlm.runtime import Encoder
+from regard.tasks.runnable import Evaluation
+from regard.tasks.running_text import Text, Tick, evaluated
+
+
+class BidirectionalEncoder(Encoder):
+    """As any encoder, but for how it is evaluated."""
+
+    def evaluated(self, options: TextEvaluation) -> Evaluation:
+        """How well each token is predicted from either side."""
+
+        def measure(text: Text, tick: Tick) -> dict[str, float]:
+            ids = text.ids[1:]
+            return {"tokens": len(ids), **tell_both_ways(self.model, ids, self.max_length, 8, tick)}
+
+        return evaluated(self, options, measure)
