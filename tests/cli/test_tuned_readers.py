@@ -120,7 +120,7 @@ def test_a_recipe_of_passes_takes_minutes_and_is_checked(tmp_path: Path) -> None
     assert told["problems"] == {}
     _, said = regard("train", path, "--out", tmp_path / "epochs", "--threads", 1)
     assert re.search(r"\d examples", said)
-    plan = json.loads((tmp_path / "passes/plan.json").read_text())
+    plan = json.loads((tmp_path / "epochs/plan.json").read_text())
     assert 3 <= plan["steps"] <= 8  # 48 examples of 8 tokens, 300 tokens at once
     assert int(told["updates"].replace(",", "")) == plan["steps"]
     regard("train", path, "--minutes", 0.01, "--out", tmp_path / "minutes", "--threads", 1)

@@ -310,7 +310,7 @@ def test_a_model_of_another_tool_goes_on_as_text(form: str, tmp_path: Path, monk
 def test_one_text_alone_is_not_read_letter_by_letter(task: str, models: Any) -> None:
     model, text = ready(models(task, "bpe"), engine="torch", search=Greedy(max_length=9)), TEXTS[0]
     if task == "translation":
-        for use in (model.translate, model.outputs, lambda texts: model.score(texts, texts)[0].tolist()):
+        for use in (model.hypotheses, model.translate, lambda texts: model.score(texts, texts)[0].tolist()):
             assert use(text) == use([text])
         assert [told.source for told in model.explain(text)] == model.tokenizers.read([text])
     else:

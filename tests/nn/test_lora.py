@@ -138,7 +138,7 @@ def test_recurrent_layers_are_counted_from_below_too(kind: str) -> None:
         lowest = tuple(f"{stack}.{i}." for stack in stacks for i in range(frozen))
         wanted = {n for n, _ in model.named_parameters() if n.startswith(lowest) or (frozen and n == "embedding.table")}
         assert still == wanted
-    with pytest.raises(UserError, match=r"train\.frozen 4 .*3"):
+    with pytest.raises(UserError, match=r"train\.frozen_layers 4 .*3"):
         hold(model, frozen=4)
 
 
@@ -151,10 +151,10 @@ def test_tables_that_have_grown_move(how: dict[str, int]) -> None:
 
 def test_what_cannot_be_held_is_refused() -> None:
     for config in (RecurrentTextConfig(vocabulary=19, width=6), ElmoConfig(vocabulary=19, width=6)):
-        with pytest.raises(UserError, match=r"train\.lora .*frozen"):
+        with pytest.raises(UserError, match=r"train\.lora_rank .*frozen"):
             hold(build(config), rank=1)
     for name in ("bert", "gpt"):
-        with pytest.raises(UserError, match=r"train\.frozen 4 .*3"):
+        with pytest.raises(UserError, match=r"train\.frozen_layers 4 .*3"):
             hold(build(MODELS[name]), frozen=4)
 
 

@@ -170,7 +170,7 @@ def test_vectors_come_by_the_command_line_and_nothing_else_does(story: Path, tra
     assert "--vectors" in told
     assert "[MASK]" not in told, "how blanks are written"
     told = regard("run", trained, "--prompt", "the", code=2).stderr.decode()
-    assert re.search("--prompt .*encoders", told)
+    assert re.search("--prompt", told)
 
 
 def test_a_text_is_evaluated_as_in_training(story: Path, trained: Path) -> None:

@@ -311,8 +311,8 @@ def test_a_model_that_was_trained_fills_blanks(story: Path) -> None:
 
 
 def test_settings_that_contradict_each_other(story: Path) -> None:
-    with pytest.raises(UserError, match="apart .*context"):
-        MaskedDataConfig(train=(RunningText(file="a"),), apart=True)
+    with pytest.raises(UserError, match="separate_documents .*context"):
+        MaskedDataConfig(train=(RunningText(file="a"),), separate_documents=True)
     path = recipe(story, 9, {})
     for settings, told in [
         (["model.position.kind=learned", "model.position.max_length=9"], "context 16 .* 9 "),

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from regard.attention.config import PositionConfig
-from regard.cli.run import Wanted, run_model
 from regard.data.config import TokenizerConfig
 from regard.data.tokenizer import ForeignTokenizer, Tokenizer, Tokenizers
 from regard.decode.config import Beam, Greedy, Sample
@@ -283,12 +282,12 @@ def _loaded(folder: Path) -> Generator:
     return Generator(load_folder(folder), engine="torch", threads=1)
 
 
-def test_several_labels_stand_side_by_side(
-    folder: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
-    (tmp_path / "in.txt").write_text("a\n\n", "utf-8")
-    run_model(_loaded(folder), [tmp_path / "in.txt"], None, Wanted(labels="yes,no", num_best=5))
-    first, blank, _ = capfdbinary.readouterr().out.decode().split("\n")
+def predicted(model: Generator, texts: list[str], first: int = 1, **options: Any) -> list[str]:
+    return [each.line for each in model.predict(texts, model.options(options), first=first)]
+
+
+def test_several_labels_stand_side_by_side(folder: Path) -> None:
+    first, blank = predicted(_loaded(folder), ["a", ""], labels="yes,no", num_best=5)
     label, p, other, q = first.split("\t")
     assert {label, other} == {"yes", "no"}
     assert float(p) + float(q) == pytest.approx(1, abs=2e-4)
@@ -296,22 +295,18 @@ def test_several_labels_stand_side_by_side(
 
 
 def test_the_command_counts_lines_knows_its_examples_and_stops_where_it_is_told(
-    folder: Path, shots: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path, shots: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    calls: list[tuple[str, Any]] = []
-    monkeypatch.setattr("regard.cli.run.run_lines", lambda inputs, output, job, make: calls.append((job, make)))
     model = Generator(_loaded(folder).loaded, engine="torch", threads=1, search=Greedy(max_length=9))
-    run_model(model, [], None, Wanted(examples=shots))
-    run_model(model, [], None, Wanted(examples=shots, labels="yes,no"))
-    (answer,) = calls[0][1](["ill"], 0, lambda done: None)
+    (answer,) = predicted(model, ["ill"], examples=shots)
     assert answer
-    run_model(model, [], None, Wanted(examples=shots, stop=(answer[2:4],)))
-    assert calls[2][1](["ill"], 0, lambda done: None) == [answer[:2].strip()]
+    assert predicted(model, ["ill"], examples=shots, stop=(answer[2:4],)) == [answer[:2].strip()]
+    for labels in (None, "yes,no"):
+        assert len(predicted(model, ["", "ill " * 99], 41, examples=shots, labels=labels)) == 2
+    asked = model.options({"examples": shots})
+    jobs = {asked.job(), model.options({"examples": shots, "labels": "yes,no"}).job()}
     shots.write_text("other\tno\n", "utf-8")
-    run_model(model, [], None, Wanted(examples=shots))
-    assert len({job for job, _ in calls}) == 4
-    for _, make in calls[:2]:
-        assert len(make(["", "ill " * 99], 40, lambda done: None)) == 2
+    assert len({*jobs, asked.job()}) == 3
     assert len(re.findall(r"(?m)^\D*line 42 .* 200 ", capsys.readouterr().err)) == 2
 
 
@@ -323,12 +318,12 @@ def test_the_command_counts_lines_knows_its_examples_and_stops_where_it_is_told(
         ("a\tyes\n\n", {}, r"shots\.tsv, line 2"),
         ("a\tyes\nb\tyes\n", {"labels": "examples"}, "labels.*'yes'"),
         ("a\tyes\nb\t\n", {"labels": "examples"}, "labels.*'yes', ''"),
-        (None, {"labels": "examples"}, "--labels examples.*--examples"),
+        (None, {"labels": "examples"}, "labels.*examples"),
         (None, {"labels": ""}, "labels.*''"),
         (None, {"labels": "a,,b"}, "labels.*'a', '', 'b'"),
-        ("a\tyes\n", {"score": True}, "--score.*--examples"),
-        (None, {"labels": "a,b", "stop": ("x",)}, "--stop.*--labels"),
-        (None, {"labels": "a,b", "prompt": "x"}, "--prompt.*--labels"),
+        ("a\tyes\n", {"score": True}, "score.*examples"),
+        (None, {"labels": "a,b", "stop": ("x",)}, "stop.*labels"),
+        (None, {"labels": "a,b", "prompt": "x"}, "prompt.*labels"),
     ],
 )
 def test_mistakes_are_told(content: str | None, wanted: dict[str, Any], told: str, folder: Path, shots: Path) -> None:
@@ -336,7 +331,7 @@ def test_mistakes_are_told(content: str | None, wanted: dict[str, Any], told: st
         shots.write_text(content, "utf-8")
         wanted = {"examples": shots, **wanted}
     with pytest.raises(UserError) as error:
-        run_model(_loaded(folder), [], None, Wanted(**wanted))
+        predicted(_loaded(folder), ["a"], **wanted)
     assert re.search(told, str(error.value))
 
 
@@ -344,5 +339,5 @@ def test_mistakes_are_told(content: str | None, wanted: dict[str, Any], told: st
 def test_other_models_are_not_prompted(option: str) -> None:
     config = RecurrentConfig().sized(20, 20)
     loaded = Loaded("translation", config, None, Greedy(), 9, "", _none, _none, Path())
-    with pytest.raises(UserError, match=f"--{option} .*translators"):
-        run_model(Translator(loaded), [], None, Wanted(**{option: "x"}))  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=f"'{option}'.*num_best"):
+        Translator(loaded).options({option: "x"})

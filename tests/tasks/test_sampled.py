@@ -51,5 +51,5 @@ def test_enough_draws_lose_what_all_words_lose_and_teach_the_same() -> None:
 
 
 def test_no_negative_number_of_words() -> None:
-    with pytest.raises(UserError, match="sampled -1"):
+    with pytest.raises(UserError, match="sampled_softmax -1"):
         LanguageTrainConfig(steps=1, sampled_softmax=-1)

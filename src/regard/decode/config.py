@@ -65,11 +65,14 @@ class Search:
 class Greedy(Search):
     """The likeliest word at each step."""
 
+    max_ratio: float | None = field(default=None, metadata={"derived": True})
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sample(Search):
     """A word drawn at each step; the same seed, sentence and step give the same draw in any batch."""
 
+    max_ratio: float | None = field(default=None, metadata={"derived": True})
     seed: int = 0
     temperature: float = 1.0
     top_k: int | None = None

@@ -32,12 +32,12 @@ def placed(path: Path) -> Path:
 
 def task_of(path: Path) -> str | None:
     """The task of the model in a folder, by its settings alone; None where there is none that is known."""
-    from regard.exchange.families import FAMILIES
-
     try:
         values = read_json(placed(path))
         if values.get("format") == FORMAT:
             return FORMER.get(values["task"], values["task"])
+        from regard.exchange.families import FAMILIES  # which costs torch
+
         return spec_of(FAMILIES[values["model_type"]].to_ours(values)).name
     except (UserError, KeyError, TypeError, StopIteration):
         return None

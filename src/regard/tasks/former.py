@@ -21,13 +21,15 @@ KEYS = {  # by section and key
     "model.base": "model.init_from",
     "model.fresh": "model.architecture_only",
 }
-DROPPED = ("search.num_best",)  # what no recipe needs to say
+DROPPED = ("search.num_best", "search.max_ratio")  # what no recipe says any more, the second but for translators
 VALUES = {"task": {"language": "lm", "masked": "mlm", "bidirectional": "bilm"}, "version": {"1": "2"}}
 
 
 def translate(root: MappingNode) -> None:
     """Rename what has another name now; the user is told once."""
-    for key in DROPPED:
+    task = dict(_pairs(root)).get("task")
+    translates = not isinstance(task, ScalarNode) or task.value == "translation"
+    for key in DROPPED[: 1 if translates else 2]:
         _drop(root, key)
     changes = [f"{old} is now {new}" for old, new in KEYS.items() if _rename(root, old, new)]
     for key, names in VALUES.items():

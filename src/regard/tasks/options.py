@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -60,6 +60,11 @@ class SearchOptions(Options):
         return search_for(
             own, beam=self.beam, num_best=self.num_best, sample=self.sample, max_tokens=self.max_tokens, **drawn
         )
+
+
+def listed(texts: Sequence[Any]) -> Sequence[Any]:
+    """Texts as a caller gives them; one alone is one, and not its letters."""
+    return [texts] if isinstance(texts, str) else texts
 
 
 def made(schema: type[Options], given: Mapping[str, Any]) -> Any:

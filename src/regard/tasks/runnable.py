@@ -164,11 +164,6 @@ def check_silent(target: str | None) -> None:
         raise UserError("this model says nothing of its own, so it goes without --target")
 
 
-def listed(texts: Sequence[Any]) -> Sequence[Any]:
-    """Texts as a caller gives them; one alone is one, and not its letters."""
-    return [texts] if isinstance(texts, str) else texts
-
-
 def ids_of(given: Any, vocabulary: int) -> tuple[Padded, bool]:
     """Ids as a caller gives them, one row or several, lists or tensors; and whether it was one."""
     rows = given.tolist() if hasattr(given, "tolist") else list(given)

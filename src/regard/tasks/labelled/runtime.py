@@ -20,7 +20,8 @@ from regard.progress import Progress, warn
 from regard.tasks.labelled.layout import Batch, Layout
 from regard.tasks.labelled.options import AnswerOptions, ExamplesEvaluation
 from regard.tasks.labelled.task import Answer, answers, wanted_of
-from regard.tasks.runnable import TOGETHER, Evaluation, Prediction, Runnable, check_silent, ignore, listed
+from regard.tasks.options import listed
+from regard.tasks.runnable import TOGETHER, Evaluation, Prediction, Runnable, check_silent, ignore
 
 MARKS = ("[start]", "[between]", "[extract]")  # of decoders, which no tokenizer knows
 ASKED = {  # what a line holds, by question, a tab between

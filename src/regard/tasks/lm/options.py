@@ -7,7 +7,7 @@ from pathlib import Path
 
 from regard.decode.config import Search
 from regard.errors import UserError
-from regard.tasks.options import Options, SearchOptions, option
+from regard.tasks.options import Options, SearchOptions, listed, option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +22,7 @@ class GenerateOptions(SearchOptions):
     template: str | None = option(None, "Layout of both, as in Review: {input}\\nMood: {answer}", kind=str)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "stop", tuple(text.replace("\\n", "\n") for text in self.stop))
+        object.__setattr__(self, "stop", tuple(text.replace("\\n", "\n") for text in listed(self.stop)))
         if self.prompt is not None and (self.score or self.prompted):
             raise UserError("prompt goes on with one text, so score, examples, labels and template do not go with it")
         if self.prompted and self.score:

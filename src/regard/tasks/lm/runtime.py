@@ -15,7 +15,8 @@ from regard.errors import UserError
 from regard.look.look import Look
 from regard.models.config import GptConfig
 from regard.tasks.lm.options import GenerateOptions, TextEvaluation
-from regard.tasks.runnable import Evaluation, Prediction, Runnable, as_given, ids_of, ignore, listed
+from regard.tasks.options import listed
+from regard.tasks.runnable import Evaluation, Prediction, Runnable, as_given, ids_of, ignore
 from regard.tasks.running_text import evaluated
 
 if TYPE_CHECKING:

@@ -22,7 +22,8 @@ from regard.progress import warn
 from regard.shapes import Padded
 from regard.tasks.lm.options import TextEvaluation
 from regard.tasks.mlm.options import EncodeOptions
-from regard.tasks.runnable import Evaluation, Prediction, Runnable, as_given, check_silent, ids_of, ignore, listed
+from regard.tasks.options import listed
+from regard.tasks.runnable import Evaluation, Prediction, Runnable, as_given, check_silent, ids_of, ignore
 from regard.tasks.running_text import Text, Tick, evaluated
 
 

@@ -16,7 +16,8 @@ from regard.look.look import Look
 from regard.progress import warn
 from regard.shapes import Padded
 from regard.tasks.folder import Loaded
-from regard.tasks.runnable import Evaluation, Prediction, Runnable, as_given, ids_of, ignore, listed
+from regard.tasks.options import listed
+from regard.tasks.runnable import Evaluation, Prediction, Runnable, as_given, ids_of, ignore
 from regard.tasks.translation.options import TranslateOptions, TranslationEvaluation
 
 if TYPE_CHECKING:
