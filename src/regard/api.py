@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 if TYPE_CHECKING:
     from regard.compare.table import Table
@@ -12,6 +12,16 @@ if TYPE_CHECKING:
     from regard.tasks.runnable import Runnable
 
 Place = str | Path
+
+
+class Files(TypedDict, total=False):
+    """What is trained on without a recipe: a text and its translation, line by line, or running text."""
+
+    source: Place | None
+    target: Place | None
+    valid_source: Place | None
+    valid_target: Place | None
+    text: Place | None
 
 
 def load(folder: Place, **options: Any) -> Runnable:
@@ -28,11 +38,6 @@ def load(folder: Place, **options: Any) -> Runnable:
 def train(
     recipe: Place | None = None,
     *,
-    source: Place | None = None,
-    target: Place | None = None,
-    valid_source: Place | None = None,
-    valid_target: Place | None = None,
-    text: Place | None = None,
     out: Place | None = None,
     minutes: float | None = None,
     settings: Sequence[str] = (),
@@ -42,10 +47,11 @@ def train(
     tensorboard: bool = False,
     processes: int | None = None,
     threads: int | None = None,
+    **files: Unpack[Files],
 ) -> Path:
     """Train a model from a recipe, from two files of pairs, or from a text; the folder that it is in.
 
-    The same call again goes on where it stopped.
+    The same call again goes on where it stopped: `regard.train(source="a.en", target="a.de", minutes=8)`.
     """
     from regard.exchange import folders
     from regard.process import COMMAND
@@ -55,10 +61,7 @@ def train(
     from regard.train.launch import Cores
     from regard.train.run import train
 
-    asked = Asked(
-        path=_path(recipe), source=_path(source), target=_path(target), valid_source=_path(valid_source),
-        valid_target=_path(valid_target), text=_path(text), minutes=minutes, settings=settings,
-    )  # fmt: skip
+    asked = Asked.of(recipe, files, minutes, settings)
     chosen, reasons = asked.recipe()
     world, place = World.of_torchrun(), Path(out or asked.folder)
     for line in reasons if world.leads else ():
@@ -72,25 +75,14 @@ def train(
 
 
 def check(
-    recipe: Place | None = None,
-    *,
-    source: Place | None = None,
-    target: Place | None = None,
-    valid_source: Place | None = None,
-    valid_target: Place | None = None,
-    text: Place | None = None,
-    minutes: float | None = None,
-    settings: Sequence[str] = (),
+    recipe: Place | None = None, *, minutes: float | None = None, settings: Sequence[str] = (), **files: Unpack[Files]
 ) -> Report:
     """Every problem of the data, by file and line, and what training on them would take; as `train` takes them."""
     from regard.exchange import folders
     from regard.train.asked import Asked
     from regard.train.check import check
 
-    asked = Asked(
-        path=_path(recipe), source=_path(source), target=_path(target), valid_source=_path(valid_source),
-        valid_target=_path(valid_target), text=_path(text), minutes=minutes, settings=settings,
-    )  # fmt: skip
+    asked = Asked.of(recipe, files, minutes, settings)
     return check(asked, folders)
 
 

@@ -122,22 +122,22 @@ class BaseRecipe:
     @property
     def longest(self) -> int:
         """Tokens of the longest text that is trained on."""
-        return int(self.data.max_length)
+        return int(getattr(self.data, "context", None) or self.data.max_length)
 
     @property
     def init_from(self) -> str | None:
         """The model to begin with, if the recipe names one."""
-        return None
+        return getattr(self.model, "init_from", None)
 
     @property
     def takes_weights(self) -> bool:
-        """Whether a model to begin with is named, and more than its shape and tokenizer is taken."""
-        return False
+        """Whether it begins with more than the shape and the tokenizer of that model."""
+        return self.init_from is not None and not self.model.architecture_only
 
     @property
     def tokenizer_from(self) -> str | None:
         """The folder whose tokenizer is taken, if the recipe names one."""
-        return None
+        return getattr(self.data, "tokenizer_from", None)
 
     def beginning_with(self, start: Path | None) -> tuple[Self, Path | None]:
         """The recipe, and what it does not say: the model to begin with."""

@@ -69,7 +69,8 @@ def listed(texts: Sequence[Any]) -> Sequence[Any]:
 
 def made(schema: type[Options], given: Mapping[str, Any]) -> Any:
     """The options of a call; raises UserError for one that is not there."""
-    known = [each.name for each in fields(schema)]
+    known = {each.name: each.metadata["kind"] for each in fields(schema)}
     if odd := next((name for name in given if name not in known), None):
         raise UserError(f"this model has no option {odd!r}; it has {', '.join(known) or 'none'}")
-    return schema(**given)
+    paths = {name: Path(x) for name, x in given.items() if known[name] is Path and isinstance(x, str)}
+    return schema(**{**given, **paths})

@@ -22,9 +22,9 @@ from regard.engine.engine import Engine
 from regard.errors import UserError
 from regard.progress import Progress
 from regard.tasks.config import BaseRecipe
-from regard.tasks.lm.options import TextEvaluation
 from regard.tasks.report import Report
 from regard.tasks.runnable import Evaluation, Runnable
+from regard.tasks.running_spec import TextEvaluation
 from regard.tasks.task import Direction, Shape
 
 Ids = NDArray[Any]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,11 @@ class Asked:
             raise UserError(f"--minutes {self.minutes:g} leaves no time; give 1 or more")
         if (self.valid_source is None) != (self.valid_target is None):
             raise UserError("one of --valid-source and --valid-target is missing; give both")
+
+    @staticmethod
+    def of(recipe: Any, files: Mapping[str, Any], minutes: float | None, settings: Sequence[str]) -> Asked:
+        paths = {name: Path(file) for name, file in {"path": recipe, **files}.items() if file is not None}
+        return Asked(**paths, minutes=minutes, settings=settings)  # type: ignore[arg-type]
 
     @property
     def folder(self) -> Path:

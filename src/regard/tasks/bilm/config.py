@@ -28,11 +28,3 @@ class BilmRecipe(BaseRecipe):
             raise UserError("data.separate_documents is a mask of attention; a recurrent model reads on, so drop it")
         if self.data.context < 3:
             raise UserError(f"data.context {self.data.context} has room for marks only; use 3 or more, say 64")
-
-    @property
-    def longest(self) -> int:
-        return self.data.context
-
-    @property
-    def tokenizer_from(self) -> str | None:
-        return self.data.tokenizer_from

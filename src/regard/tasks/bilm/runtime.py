@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from regard.tasks.bilm.task import tell_both_ways
-from regard.tasks.lm.options import TextEvaluation
 from regard.tasks.mlm.runtime import Encoder
 from regard.tasks.runnable import Evaluation
+from regard.tasks.running_spec import TextEvaluation
 from regard.tasks.running_text import Text, Tick, evaluated
 
 

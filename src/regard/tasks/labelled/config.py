@@ -44,13 +44,5 @@ class LabelledRecipe(BaseRecipe):
     train: ReadTrainConfig
     search: Greedy = field(default=Greedy(), init=False)  # nothing is searched for
 
-    @property
-    def init_from(self) -> str | None:
-        return self.model.init_from
-
-    @property
-    def takes_weights(self) -> bool:
-        return self.model.init_from is not None and not self.model.architecture_only
-
     def beginning_with(self, start: Path | None) -> tuple[Self, Path | None]:
         return (self if start is None else replace(self, model=replace(self.model, init_from=str(start)))), None

@@ -39,11 +39,3 @@ class LanguageRecipe(BaseRecipe):
         super().__post_init__()
         if self.data.separate_documents and isinstance(self.model, RecurrentTextConfig):
             raise UserError("data.separate_documents is a mask of attention; a recurrent model has none, so drop it")
-
-    @property
-    def longest(self) -> int:
-        return self.data.context
-
-    @property
-    def tokenizer_from(self) -> str | None:
-        return self.data.tokenizer_from

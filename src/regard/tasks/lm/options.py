@@ -7,7 +7,7 @@ from pathlib import Path
 
 from regard.decode.config import Search
 from regard.errors import UserError
-from regard.tasks.options import Options, SearchOptions, listed, option
+from regard.tasks.options import SearchOptions, listed, option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,14 +48,3 @@ class GenerateOptions(SearchOptions):
         if (self.examples or self.template) and not (self.beam or self.sample) and set(drawn) == {None}:
             return replace(self, beam=1).search(own)  # answers are the likeliest tokens
         return super().search(own)
-
-
-@dataclass(frozen=True, kw_only=True)
-class TextEvaluation(Options):
-    """Of `regard evaluate`, of models of running text."""
-
-    text: Path | None = option(None, "A text that the model has not seen.", kind=Path)
-
-    def __post_init__(self) -> None:
-        if self.text is None:
-            raise UserError("give a model of running text a text")

@@ -14,10 +14,10 @@ from regard.engine.engine import Rows
 from regard.errors import UserError
 from regard.look.look import Look
 from regard.models.config import GptConfig
-from regard.tasks.lm.options import GenerateOptions, TextEvaluation
+from regard.tasks.lm.options import GenerateOptions
 from regard.tasks.options import listed
 from regard.tasks.runnable import Evaluation, Prediction, Runnable, as_given, ids_of, ignore
-from regard.tasks.running_text import evaluated
+from regard.tasks.running_spec import TextEvaluation
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -79,6 +79,7 @@ class Generator(Runnable):
 
     def evaluated(self, options: TextEvaluation) -> Evaluation:
         from regard.tasks.lm.task import perplexities
+        from regard.tasks.running_text import evaluated
 
         return evaluated(self, options, lambda text, tick: perplexities(self.model, text, self.max_length, tick))
 

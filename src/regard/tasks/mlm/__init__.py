@@ -2,24 +2,19 @@
 
 from regard.decode.config import Greedy
 from regard.models.config import BertConfig
-from regard.tasks.lm.options import TextEvaluation
 from regard.tasks.mlm.config import MaskedRecipe
 from regard.tasks.mlm.options import EncodeOptions
-from regard.tasks.spec import TaskSpec, lazy
+from regard.tasks.running_spec import running
+from regard.tasks.spec import lazy
 
-SPEC = TaskSpec(
-    name="mlm",
+SPEC = running(
+    "mlm",
     purpose="predicting masked tokens, and vectors of texts",
     plural="encoders",
     recipe=MaskedRecipe,
     models=BertConfig,
     search=Greedy(),
-    files=lazy("regard.tasks.running_text:files"),
-    prepare=lazy("regard.tasks.mlm.task:prepare"),
-    model=lazy("regard.tasks.warmstart:sized_model"),
     runtime=lazy("regard.tasks.mlm.runtime:Encoder"),
     run=EncodeOptions,
-    evaluate=TextEvaluation,
     verbs={"embed": {"vectors": True}},
-    judge=lazy("regard.tasks.running_judge:mlm"),
 )

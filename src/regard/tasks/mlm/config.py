@@ -35,11 +35,3 @@ class MaskedRecipe(BaseRecipe):
                 f"data.context {self.data.context} is longer than the {held} positions that model.position.max_length "
                 f"holds; set that to {self.data.context}"
             )
-
-    @property
-    def longest(self) -> int:
-        return self.data.context
-
-    @property
-    def tokenizer_from(self) -> str | None:
-        return self.data.tokenizer_from
