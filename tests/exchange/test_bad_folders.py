@@ -217,12 +217,13 @@ def test_words_that_a_model_has_not_need_not_be_forbidden() -> None:
 
 def test_a_character_longer_than_all_that_a_model_learned_from_is_not_cut_for_ever() -> None:
     class Short:
-        parts, tag, max_length = Translator.parts, None, 2
+        _split, _read, tag, max_length = Translator._split, Translator._read, None, 2
 
         class tokenizers:  # noqa: N801
-            read = staticmethod(lambda texts, tag: [[0] * 3 * len(texts[0])])
+            read = staticmethod(lambda texts, tag: [[0] * 3 * len(text) for text in texts])
 
-    assert Short().parts("ab c") == ["a", "b", "c"]  # type: ignore[arg-type]
+    split = Short()._split("ab c", [0] * 12)  # type: ignore[arg-type]
+    assert [text for text, _ in split] == ["a", "b", "c"]
 
 
 def test_a_name_that_no_file_can_have_is_a_user_error() -> None:

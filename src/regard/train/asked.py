@@ -55,7 +55,7 @@ class Asked:
     @staticmethod
     def of(recipe: Any, files: Mapping[str, Any], minutes: float | None, settings: Sequence[str]) -> Asked:
         paths = {name: Path(file) for name, file in {"path": recipe, **files}.items() if file is not None}
-        return Asked(**paths, minutes=minutes, settings=settings)  # type: ignore[arg-type]
+        return Asked(**paths, minutes=minutes, settings=settings)
 
     @property
     def folder(self) -> Path:

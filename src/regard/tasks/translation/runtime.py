@@ -101,13 +101,9 @@ class Translator(Runnable):
         self, texts: Sequence[str], tick: Callable[[int], None] | None = None, search: Search | None = None
     ) -> list[list[Hypothesis]]:
         """For each text its hypotheses, best first; none for a blank one. No text is split."""
-        texts = listed(texts)
-        filled = [i for i, text in enumerate(texts) if text.strip()]
-        sources = self.tokenizers.read([texts[i] for i in filled], self.tag)
-        results: list[list[Hypothesis]] = [[] for _ in texts]
-        for i, hypotheses in zip(filled, self.engine.decode(sources, search or self.search, tick=tick), strict=True):
-            results[i] = hypotheses
-        return results
+        sources = [source for _, source in self._read(listed(texts))]
+        found = iter(self.engine.decode([source for source in sources if source], search or self.search, tick=tick))
+        return [next(found) if source else [] for source in sources]
 
     def outputs(
         self, lines: Sequence[str], options: TranslateOptions, tick: Callable[[int], None] = ignore
@@ -115,18 +111,33 @@ class Translator(Runnable):
         """For each line its outputs, best first; a long one is translated in parts, and never cut."""
         before, self.tag = self.tag, options.tag or self.tag
         try:
-            parts = [self.parts(line) if line.strip() else [line] for line in lines]
-            search = options.search(self.search)
-            found = iter(self.hypotheses([part for own in parts for part in own], tick, search))
+            split = [self._split(line, source) if source else [] for line, source in self._read(lines)]
+            sources = [source for own in split for _, source in own]
+            found = iter(self.engine.decode(sources, options.search(self.search), tick=tick))
             outputs = []
-            for own in parts:
-                answers = [(part, best) for part in own if (best := next(found))]
+            for own in split:
+                answers = [(part, next(found)) for part, _ in own]
                 ranks = range(max((len(best) for _, best in answers), default=0))
                 ranked = [[best[min(rank, len(best) - 1)] for _, best in answers] for rank in ranks]
                 outputs.append([self._joined([part for part, _ in answers], each) for each in ranked])
             return self._aligned(outputs) if options.alignment else outputs
         finally:
             self.tag = before
+
+    def _read(self, texts: Sequence[str]) -> list[tuple[str, list[int]]]:
+        """Each text with its tokens, of a blank one none; all are tokenized together, once."""
+        filled = [i for i, text in enumerate(texts) if text.strip()]
+        rows = dict(zip(filled, self.tokenizers.read([texts[i] for i in filled], self.tag), strict=True))
+        return [(text, rows.get(i, [])) for i, text in enumerate(texts)]
+
+    def _split(self, text: str, source: list[int]) -> list[tuple[str, list[int]]]:
+        """A text that is longer than what the model was trained on, in parts that are not; else the text alone."""
+        if len(source) <= self.max_length or len(text) < 2:  # a character of many tokens stays whole
+            return [(text, source)]
+        space = " " if " " in text else ""  # or one endless word
+        words = text.split(" ") if space else list(text)
+        halves = space.join(words[: len(words) // 2]), space.join(words[len(words) // 2 :])
+        return [part for half in self._read(halves) if half[1] for part in self._split(*half)]
 
     def _aligned(self, outputs: list[list[Output]]) -> list[list[Output]]:
         """With the links of the head that is kept with the model."""
@@ -165,16 +176,6 @@ class Translator(Runnable):
         said = self.tokenizer.encode(listed(targets))
         found = log_probs(self.model, self.tokenizers.read(listed(texts), self.tag), said)
         return found, sum(len(ids) + 1 for ids in said)
-
-    def parts(self, text: str) -> list[str]:
-        """A text that is longer than what the model was trained on, in parts that are not; else the text alone."""
-        (source,) = self.tokenizers.read([text], self.tag)
-        if len(source) <= self.max_length or len(text) < 2:  # a character of many tokens stays whole
-            return [text]
-        space = " " if " " in text else ""  # or one endless word
-        words = text.split(" ") if space else list(text)
-        halves = words[: len(words) // 2], words[len(words) // 2 :]
-        return [part for half in halves for part in self.parts(space.join(half))]
 
     def text(self, hypothesis: Hypothesis) -> str:
         """One line, whatever the model says."""
