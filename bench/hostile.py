@@ -477,11 +477,10 @@ def main() -> None:
         os.waitpid(foreign, 0)
         for path in sorted(Path(place).iterdir()):
             BASES[path.name] = path
+        import regard.cli.evaluate
         import torch  # noqa: F401
 
         import regard.cli.attend
-        import regard.cli.check
-        import regard.cli.evaluate
         import regard.cli.exchange
         import regard.cli.run
         import regard.train.run  # noqa: F401

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from regard.cli.init import starter
 from regard.data.config import TokenizerConfig
-from regard.tasks.registry import TASKS, parse_recipe, read_recipe
+from regard.tasks.registry import TASKS, parse_recipe, read_recipe, starter
 from tests.contracts.snippets import ROOT, python_blocks, run
 
 DOCS = ROOT / "docs"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -112,8 +112,8 @@ def compare(
         metric=judge.metric(list(read.values())), source=_path(source), target=_path(target), data=data, threads=threads
     )
     judge.check(first, given)
-    options: Mapping[str, Any] = {"settings": list(settings), "minutes": minutes, "threads": threads}
-    return Comparison(paths, read, given, seeds, Path(out), options, [*COMMAND, "train"]).run()
+    options = {"minutes": minutes, "threads": threads}
+    return Comparison(paths, read, given, seeds, Path(out), settings, options, [*COMMAND, "train"]).run()
 
 
 def _path(place: Place | None) -> Path | None:

@@ -13,7 +13,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from regard.errors import UserError
+from regard.errors import StoppedError, UserError
 from regard.progress import warn
 
 PR_SET_PDEATHSIG = 1
@@ -23,37 +23,26 @@ COMMAND = (sys.executable, "-m", "regard.process")
 def rank(out: str, start: str, meeting: str, number: str, size: str) -> None:
     """Says nothing: the leading process has said why."""
     from regard.exchange import folders
-    from regard.train.distributed import LostRankError, World
-    from regard.train.loop import InterruptedTrainingError
+    from regard.train.distributed import World
     from regard.train.run import follow
 
-    try:
+    with suppress(StoppedError):
         follow(Path(out), folders, Path(start) if start else None, World.join(meeting, int(number), int(size)))
-    except (InterruptedTrainingError, LostRankError):
-        sys.exit(1)
+        return
+    sys.exit(1)
 
 
 def train(options: str) -> None:
     """Ends when the process that compares has died, where the system can do that (Linux)."""
     from regard import api
-    from regard.train.distributed import LostRankError
-    from regard.train.loop import InterruptedTrainingError
 
     with suppress(AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    given = json.loads(options)
-    settings = [*given["settings"], f"train.seed={given['seed']}"]
     try:
-        api.train(
-            given["recipe"], out=given["out"], minutes=given["minutes"], threads=given["threads"], settings=settings
-        )
-    except InterruptedTrainingError as stopped:
-        sys.exit(stopped.exit_code)
-    except LostRankError:
-        sys.exit(1)
-    except UserError as error:
+        api.train(**json.loads(options))
+    except (StoppedError, UserError) as error:
         warn(str(error))
-        sys.exit(2)
+        sys.exit(getattr(error, "exit_code", 2))
 
 
 def main(action: str, *given: str) -> None:

@@ -12,7 +12,7 @@ import yaml
 import regard as library
 from regard.errors import UserError
 from regard.tasks.folder import load_folder
-from regard.tasks.registry import FORMER, TASKS, parse_recipe
+from regard.tasks.registry import FORMER, TASKS, parse_recipe, starter
 from tests.cli.reading import FILL, data_for, regard, words_at
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -108,7 +108,7 @@ def regard_help(*arguments: object) -> str:
 @pytest.mark.parametrize("task", TASKS)
 def test_a_recipe_of_version_1_means_the_same(task: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Its keys are renamed, and the user is told once."""
-    old = yaml.safe_load(TASKS[task].starter()) | {"version": 1}
+    old = yaml.safe_load(starter(task)) | {"version": 1}
     former = {now: before for before, now in FORMER.items()}
     if "task" in old:
         old["task"] = former.get(task, task)
@@ -118,7 +118,7 @@ def test_a_recipe_of_version_1_means_the_same(task: str, capsys: pytest.CaptureF
     if "init_from" in old["model"]:
         old["model"]["base"] = old["model"].pop("init_from")
     text = f"# {task}\n{yaml.safe_dump(old)}"
-    assert parse_recipe(text, f"{task}.yaml") == parse_recipe(TASKS[task].starter(), task)
+    assert parse_recipe(text, f"{task}.yaml") == parse_recipe(starter(task), task)
     parse_recipe(text, f"{task}.yaml")
     notes = re.findall(r"version 1", capsys.readouterr().err)
     assert len(notes) == (task != "translation")

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from regard.data.store import Store
-from regard.errors import UserError
+from regard.errors import StoppedError, UserError
 from regard.tasks.config import TrainConfig
 from regard.train.checkpoint import TrainState, Weights, steps_in
 from regard.train.loop import Trainer
@@ -44,7 +44,7 @@ def stop_at(monkeypatch: pytest.MonkeyPatch) -> Stop:
 
 
 def stopped(*arguments: object) -> None:
-    with pytest.raises(SystemExit) as stop:
+    with pytest.raises((StoppedError, SystemExit)) as stop:
         regard(*arguments)
     assert stop.value.code == 128 + signal.SIGTERM
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from regard import api
-from regard.progress import warn
 
 DEFAULT = Path("runs/compare")
 
@@ -34,17 +32,8 @@ def compare(
 
     Quality with its interval, parameters, FLOPs, time, speed. The same command again goes on where it stopped.
     """
-    from regard.compare.runs import STOPPED, StoppedError
-
-    try:
-        table = api.compare(
-            recipes, seeds=seeds, out=out, minutes=minutes, settings=setting or [], source=source, target=target,
-            data=data, threads=threads,
-        )  # fmt: skip
-    except StoppedError as stopped:
-        warn(str(stopped))
-        sys.exit(stopped.exit_code)
-    except KeyboardInterrupt:
-        warn(STOPPED)
-        sys.exit(130)
+    table = api.compare(
+        recipes, seeds=seeds, out=out, minutes=minutes, settings=setting or [], source=source, target=target,
+        data=data, threads=threads,
+    )  # fmt: skip
     print(table.json() if as_json else table.markdown().rstrip())

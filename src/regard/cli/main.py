@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -74,16 +75,14 @@ def train(
     threads: Threads = None,
 ) -> None:
     """Train a model; the same command again goes on where it stopped."""
-    from regard.cli.train import exit_codes
     from regard.data.text import lines
 
     new = [] if new_words is None else [line.strip() for line in lines(new_words, strict=True) if line.strip()]
-    with exit_codes():
-        api.train(
-            recipe, source=source, target=target, valid_source=valid_source, valid_target=valid_target, text=text,
-            out=out, minutes=minutes, settings=setting or [], start=start, new_words=new, goes_on=goes_on,
-            tensorboard=tensorboard, processes=processes, threads=threads,
-        )  # fmt: skip
+    api.train(
+        recipe, source=source, target=target, valid_source=valid_source, valid_target=valid_target, text=text, out=out,
+        minutes=minutes, settings=setting or [], start=start, new_words=new, goes_on=goes_on, tensorboard=tensorboard,
+        processes=processes, threads=threads,
+    )  # fmt: skip
 
 
 @app.command()
@@ -102,13 +101,17 @@ def check(
 
     Problems come by file and line; time and memory are measured, with the largest batch tried.
     """
-    from regard.cli.check import show
-
     report = api.check(
         recipe, source=source, target=target, valid_source=valid_source, valid_target=valid_target, text=text,
         minutes=minutes, settings=setting or [],
     )  # fmt: skip
-    show(report, as_json)
+    if as_json:
+        print(json.dumps({**report.rows, "problems": report.problems}, ensure_ascii=False))
+    else:
+        print(report.text() or "no problems found")
+        print("\n".join(f"{name:15} {value}" for name, value in report.rows.items()))
+    if report.fatal:
+        raise typer.Exit(2)
 
 
 @app.command()
@@ -131,15 +134,13 @@ def demo(
 
 @app.command()
 def init(
-    task: Annotated[
-        str, typer.Argument(help="translation, language, masked, classification and so on.")
-    ] = "translation",
+    task: Annotated[str, typer.Argument(help="translation, lm, mlm, classification and so on.")] = "translation",
 ) -> None:
     """Print a commented recipe to start from.
 
     As in: regard init > recipe.yaml
     """
-    from regard.cli.init import starter
+    from regard.tasks.registry import starter
 
     print(starter(task), end="")
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from regard.compare.judge import Run, judge_of, judge_run, speeds, stored_run
 from regard.compare.table import Drawn, Table
-from regard.errors import UserError
+from regard.errors import StoppedError, UserError
 from regard.files import sealed, unsealed, write
 from regard.progress import say
 from regard.recipe import differences
@@ -26,8 +26,8 @@ from regard.train.asked import Asked
 STOPPED = "stopped; everything is kept, and the same command goes on"
 
 
-class StoppedError(Exception):
-    """The comparison cannot go on; everything that is finished is kept."""
+class StoppedComparisonError(StoppedError):
+    """Everything that is finished is kept."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
@@ -43,8 +43,9 @@ class Comparison:
     given: Given
     num_seeds: int
     out: Path
+    settings: Sequence[str]
     options: Mapping[str, Any]
-    """Of all runs."""
+    """Of all trainings."""
     command: Sequence[str]
     """What trains one, told its options as JSON, in a process of its own, which also says what is wrong."""
 
@@ -53,6 +54,12 @@ class Comparison:
         return judge_of(next(iter(self.recipes.values())))
 
     def run(self) -> Table:
+        try:
+            return self._run()
+        except KeyboardInterrupt:
+            raise StoppedComparisonError(STOPPED, 128 + signal.SIGINT) from None
+
+    def _run(self) -> Table:
         """Finish what is not finished, all recipes of a seed before those of the next; the table grows with them."""
         every = [(name, seed) for seed in range(self.num_seeds) for name in self.recipes]
         runs: dict[str, dict[int, Run]] = {name: {} for name in self.recipes}
@@ -91,12 +98,13 @@ class Comparison:
         folder = self.out / name / str(seed)
         if (folder / "README.md").exists() and self._is_of(name, seed):
             return  # trained, and to be judged anew
-        own = {"recipe": str(self.paths[name]), "out": str(folder), "seed": self._seeded(name, seed).train.seed}
+        settings = [*self.settings, f"train.seed={self._seeded(name, seed).train.seed}"]
+        own = {"recipe": str(self.paths[name]), "out": str(folder), "settings": settings}
         code, asked = _call([*self.command, json.dumps({**self.options, **own})])
         if asked or code in (128 + signal.SIGINT, 128 + signal.SIGTERM):
-            raise StoppedError(STOPPED, asked + 128 if asked else code)
+            raise StoppedComparisonError(STOPPED, asked + 128 if asked else code)
         if code:
-            raise StoppedError(
+            raise StoppedComparisonError(
                 f"{name}, seed {seed}: training failed; what is finished is kept, the same command goes on", code
             )
 

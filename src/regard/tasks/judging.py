@@ -9,7 +9,6 @@ from typing import Any
 
 from regard.errors import UserError
 from regard.metrics.resample import Score
-from regard.tasks.folder import stamp
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +35,8 @@ class Given:
     @property
     def name(self) -> str:
         """Another one if anything is judged otherwise."""
+        from regard.tasks.folder import stamp
+
         files = [Path(name) for name in (self.source, self.target, self.data) if name and Path(name).is_file()]
         return " ".join([self.metric, self.chosen or "validation data", *map(stamp, files)])
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +61,3 @@ class TaskSpec:
     """Names of `run` for models of this task, and the options that each sets."""
     judge: Callable[[], Judge]
     """How `regard compare` judges its models."""
-
-    def starter(self) -> str:
-        """A commented recipe to start from."""
-        return files(f"regard.tasks.{self.name}").joinpath("starter.yaml").read_text("utf-8")

@@ -22,6 +22,7 @@ from torch import Tensor, distributed, nn
 
 from regard.decode.config import Hypothesis, Search
 from regard.engine.engine import Engine
+from regard.errors import StoppedError
 from regard.rng import Key
 
 PATIENCE = timedelta(hours=6)  # the others wait while one evaluates; the death of one they notice at once
@@ -29,7 +30,7 @@ MEETING = ".meeting-"  # begins the name of the folder in which the processes of
 LOOPBACK = {"linux": "lo", "darwin": "lo0"}
 
 
-class LostRankError(Exception):
+class LostRankError(StoppedError):
     """Another process of the run is gone."""
 
 
@@ -169,4 +170,4 @@ def _others() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        raise LostRankError("another process of this run has died") from error
+        raise LostRankError("another process of this run has died; run the same command to go on") from error

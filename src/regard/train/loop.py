@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.engine.engine import Engine
-from regard.errors import UserError
+from regard.errors import StoppedError, UserError
 from regard.files import append, digest
 from regard.progress import Progress
 from regard.rng import Key
@@ -31,11 +31,12 @@ from regard.train.optimizer import Optimizer
 from regard.train.plan import Plan
 
 
-class InterruptedTrainingError(Exception):
+class InterruptedTrainingError(StoppedError):
     """A signal asked training to stop; everything is saved."""
 
     def __init__(self, signum: int, step: int) -> None:
-        super().__init__(f"stopped by {signal.Signals(signum).name} after step {step}; everything is saved")
+        name = signal.Signals(signum).name
+        super().__init__(f"stopped by {name} after step {step}; everything is saved; run the same command to go on")
         self.exit_code = 128 + signum
 
 

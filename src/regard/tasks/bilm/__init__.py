@@ -3,12 +3,14 @@
 from regard.decode.config import Greedy
 from regard.models.config import ElmoConfig
 from regard.tasks.bilm.config import BilmRecipe
-from regard.tasks.mlm.options import EncodeOptions
+from regard.tasks.mlm.config import EncodeOptions
 from regard.tasks.running_spec import running
 from regard.tasks.spec import lazy
 
 SPEC = running(
     "bilm",
+    "tokenizer",
+    "tokenizer_from",
     purpose="vectors of tokens and texts",
     plural="encoders",
     recipe=BilmRecipe,

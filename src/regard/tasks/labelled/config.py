@@ -1,16 +1,19 @@
-"""The recipe of the tasks of labelled examples."""
+"""The tasks of labelled examples: their recipe, what their models can be asked, and their TaskSpec."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from regard.data.config import LabelledDataConfig, LabelTask
 from regard.decode.config import Greedy
+from regard.errors import UserError
 from regard.models.config import ReaderConfig
 from regard.nn.config import DERIVED
 from regard.tasks.config import BaseRecipe, TuneConfig
+from regard.tasks.options import Options, option
+from regard.tasks.spec import TaskSpec, lazy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,3 +49,45 @@ class LabelledRecipe(BaseRecipe):
 
     def beginning_with(self, start: Path | None) -> tuple[Self, Path | None]:
         return (self if start is None else replace(self, model=replace(self.model, init_from=str(start)))), None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerOptions(Options):
+    """Of `regard run`."""
+
+    num_best: int = option(1, "Labels for each line, best first.", "nbest")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExamplesEvaluation(Options):
+    """Of `regard evaluate`."""
+
+    data: str | None = option(None, "Labelled examples: a file, or a corpus such as glue/RTE/dev.", kind=str)
+    output: Path | None = option(None, "Also write the answers here.", kind=Path)
+
+    def __post_init__(self) -> None:
+        if self.data is None:
+            raise UserError("give labelled examples as data")
+
+
+def labelled(name: str, plural: str, *verbs: str) -> TaskSpec:
+    kind: Any = Literal.__getitem__(name)
+    recipe = make_dataclass(
+        f"{name.capitalize()}Recipe", [("task", kind, name)], bases=(LabelledRecipe,), frozen=True, kw_only=True
+    )
+    return TaskSpec(
+        name=name,
+        purpose=name,
+        plural=plural,
+        recipe=recipe,
+        models=ReaderConfig,
+        search=Greedy(),
+        files=lazy("regard.tasks.labelled.prepare:files"),
+        prepare=lazy("regard.tasks.labelled.prepare:prepare"),
+        model=lazy("regard.tasks.labelled.prepare:model"),
+        runtime=lazy("regard.tasks.labelled.runtime:Answerer"),
+        run=AnswerOptions,
+        evaluate=ExamplesEvaluation,
+        verbs={verb: {} for verb in verbs},
+        judge=lazy("regard.tasks.labelled.judge:judge"),
+    )

@@ -17,8 +17,8 @@ from regard.look.look import Look, Side
 from regard.metrics.labels import label_scores
 from regard.models.config import ReaderConfig
 from regard.progress import Progress, warn
+from regard.tasks.labelled.config import AnswerOptions, ExamplesEvaluation
 from regard.tasks.labelled.layout import Batch, Layout
-from regard.tasks.labelled.options import AnswerOptions, ExamplesEvaluation
 from regard.tasks.labelled.task import Answer, answers, wanted_of
 from regard.tasks.options import listed
 from regard.tasks.runnable import TOGETHER, Evaluation, Prediction, Runnable, check_silent, ignore

@@ -2,8 +2,7 @@
 
 from regard.decode.config import Sample
 from regard.models.config import GptConfig, RecurrentTextConfig
-from regard.tasks.lm.config import LanguageRecipe
-from regard.tasks.lm.options import GenerateOptions
+from regard.tasks.lm.config import GenerateOptions, LanguageRecipe
 from regard.tasks.running_spec import running
 from regard.tasks.spec import lazy
 

@@ -11,7 +11,7 @@ from regard.data.config import PairsConfig
 from regard.data.text import pairs
 from regard.errors import UserError
 from regard.progress import warn
-from regard.tasks.lm.options import GenerateOptions
+from regard.tasks.lm.config import GenerateOptions
 from regard.tasks.lm.prompt import Prompter
 from regard.tasks.runnable import Prediction
 

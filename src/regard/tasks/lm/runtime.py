@@ -14,7 +14,7 @@ from regard.engine.engine import Rows
 from regard.errors import UserError
 from regard.look.look import Look
 from regard.models.config import GptConfig
-from regard.tasks.lm.options import GenerateOptions
+from regard.tasks.lm.config import GenerateOptions
 from regard.tasks.options import listed
 from regard.tasks.runnable import Evaluation, Prediction, Runnable, as_given, ids_of, ignore
 from regard.tasks.running_spec import TextEvaluation

@@ -1,8 +1,9 @@
-"""The recipe of an encoder."""
+"""The recipe of an encoder, and what one can be asked."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from regard.attention.config import PositionConfig
@@ -11,6 +12,7 @@ from regard.decode.config import Greedy
 from regard.errors import UserError
 from regard.models.config import BertConfig
 from regard.tasks.config import BaseRecipe, TextTrainConfig
+from regard.tasks.options import Options, option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,3 +37,12 @@ class MaskedRecipe(BaseRecipe):
                 f"data.context {self.data.context} is longer than the {held} positions that model.position.max_length "
                 f"holds; set that to {self.data.context}"
             )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncodeOptions(Options):
+    """Of `regard run`."""
+
+    num_best: int = option(1, "Tokens for each [MASK], or lines of --near, best first.", "nbest")
+    vectors: bool = option(False, "A vector for each line.")
+    near: Path | None = option(None, "The nearest lines of this file, with cosines.", kind=Path)

@@ -20,7 +20,7 @@ from regard.errors import UserError
 from regard.look.look import Look
 from regard.progress import warn
 from regard.shapes import Padded
-from regard.tasks.mlm.options import EncodeOptions
+from regard.tasks.mlm.config import EncodeOptions
 from regard.tasks.options import listed
 from regard.tasks.runnable import Evaluation, Prediction, Runnable, as_given, check_silent, ids_of, ignore
 from regard.tasks.running_spec import TextEvaluation

@@ -3,8 +3,7 @@
 from regard.decode.config import Beam
 from regard.models.config import RecurrentConfig, TransformerConfig
 from regard.tasks.spec import TaskSpec, lazy
-from regard.tasks.translation.config import TranslationRecipe
-from regard.tasks.translation.options import TranslateOptions, TranslationEvaluation
+from regard.tasks.translation.config import TranslateOptions, TranslationEvaluation, TranslationRecipe
 
 SPEC = TaskSpec(
     name="translation",

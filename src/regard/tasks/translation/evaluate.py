@@ -18,7 +18,7 @@ from regard.metrics.text import METRICS, pronunciation_error_rate
 from regard.progress import Progress
 from regard.tasks.runnable import Evaluation
 from regard.tasks.translation.align import Aligned, Reading
-from regard.tasks.translation.options import TranslationEvaluation
+from regard.tasks.translation.config import TranslationEvaluation
 
 if TYPE_CHECKING:
     from regard.tasks.translation.runtime import Translator

@@ -18,7 +18,7 @@ from regard.shapes import Padded
 from regard.tasks.folder import Loaded
 from regard.tasks.options import listed
 from regard.tasks.runnable import Evaluation, Prediction, Runnable, as_given, ids_of, ignore
-from regard.tasks.translation.options import TranslateOptions, TranslationEvaluation
+from regard.tasks.translation.config import TranslateOptions, TranslationEvaluation
 
 if TYPE_CHECKING:
     from torch import Tensor
