@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from regard.errors import UserError
 from regard.tasks.folder import load_folder
 from regard.tasks.registry import FORMER, TASKS, parse_recipe, starter
 from tests.cli.reading import FILL, data_for, regard, words_at
+from tests.contracts.snippets import python_blocks
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 TINY = ("--set", "train.minutes=null", "--set", "train.epochs=null", "--set", "train.steps=4", "--threads", 1)
@@ -98,6 +100,36 @@ def test_from_init_to_attend(task: str, tmp_path: Path) -> None:
         assert (tmp_path / "look.svg").read_text("utf-8").startswith("<svg")
         regard("attend", out, line, "-o", tmp_path / "look.json")
         assert json.loads((tmp_path / "look.json").read_text("utf-8"))["attention"]
+
+
+@pytest.fixture
+def sums() -> Iterator[None]:
+    """The task that CONTRIBUTING shows."""
+    (block,) = (code for code in python_blocks("CONTRIBUTING.md") if "TaskSpec" in code)
+    assert len([line for line in block.splitlines() if line.strip()]) <= 80
+    exec(compile(block, "CONTRIBUTING.md", "exec"), {"__name__": "sums"})
+    yield
+    del TASKS["sums"]
+
+
+@pytest.mark.usefixtures("sums")
+def test_a_task_in_one_file_has_all_commands(tmp_path: Path) -> None:
+    recipe, out = tmp_path / "sums.yaml", tmp_path / "run"
+    recipe.write_text(
+        "task: sums\ntrain: {steps: 300, batch_tokens: 512, lr: 0.01, evaluations: 2, checkpoints: 2}\n", "utf-8"
+    )
+    assert json.loads(regard("check", recipe, "--json")[0])["updates"] == "300"
+    regard("train", recipe, "--out", out, "--threads", 1)
+    assert "finished" in regard("train", recipe, "--out", out, "--threads", 1)[1]
+    (first, blank, _) = regard("run", out, stdin=b"3+4=\n\n")[0].split("\n")
+    assert first.isdigit()
+    assert blank == ""
+    assert 0.1 < json.loads(regard("evaluate", out, "--count", 30, "--json")[0])["right"] <= 1
+    assert "--count" in regard_help("evaluate", out)
+    regard("attend", out, "3+4=", "-o", tmp_path / "look.svg")
+    assert library.load(out).evaluate(count=10).data["sums"] == 10
+    with pytest.raises(UserError, match="adding"):
+        regard("compare", recipe, "--out", tmp_path / "compare")
 
 
 def regard_help(*arguments: object) -> str:

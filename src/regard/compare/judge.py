@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from regard.errors import UserError
 from regard.files import sealed, unsealed, write
 from regard.tasks.config import BaseRecipe
 from regard.tasks.folder import load_folder
@@ -54,8 +55,9 @@ def stored_run(folder: Path, given: Given) -> Run | None:
 
 
 def judge_of(recipe: BaseRecipe) -> Judge:
-    judge: Judge = TASKS[recipe.task].judge()
-    return judge
+    if (judge := TASKS[recipe.task].judge) is None:
+        raise UserError(f"models for {TASKS[recipe.task].purpose} cannot be compared yet")
+    return judge()
 
 
 def speeds(folders: Mapping[str, Path], judge: Judge, asked: Sequence[Any], given: Given) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import cos, pi
 from pathlib import Path
@@ -118,6 +118,11 @@ class BaseRecipe:
         check_bounds(self)
         if self.version != 2:
             raise UserError(f"a recipe of version {self.version}; this Regard reads 2 and 1: use the one that wrote it")
+
+    @property
+    def corpora(self) -> tuple[Sequence[Any], Sequence[Any]]:
+        """To train on and to validate on; data that are made on the spot have none."""
+        return getattr(self.data, "train", ()), getattr(self.data, "valid", ())
 
     @property
     def longest(self) -> int:

@@ -19,12 +19,16 @@ FORMER = VALUES["task"]  # names of tasks
 
 def read_recipe(path: Path, overrides: Sequence[str] = ()) -> BaseRecipe:
     """Of the task that the file names, translation if it names none."""
-    return cast(BaseRecipe, recipes.read(RECIPE, path, overrides, translate))
+    return cast(BaseRecipe, recipes.read(_every(), path, overrides, translate))
 
 
 def parse_recipe(text: str, name: str, overrides: Sequence[str] = ()) -> BaseRecipe:
     """The same, from a text that is called `name`."""
-    return cast(BaseRecipe, recipes.parse(RECIPE, text, name, overrides, translate))
+    return cast(BaseRecipe, recipes.parse(_every(), text, name, overrides, translate))
+
+
+def _every() -> Any:
+    return Union[tuple(spec.recipe for spec in TASKS.values())]  # noqa: UP007
 
 
 def spec_of(config: Any) -> TaskSpec:
@@ -42,4 +46,3 @@ def starter(task: str) -> str:
 
 _modules = (translation, lm, mlm, bilm, classification, regression, choice, tagging, spans)
 TASKS: dict[str, TaskSpec] = {module.SPEC.name: module.SPEC for module in _modules}
-RECIPE: Any = Union[tuple(spec.recipe for spec in TASKS.values())]  # noqa: UP007

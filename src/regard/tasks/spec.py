@@ -59,5 +59,5 @@ class TaskSpec:
     """What it can be evaluated on, and how."""
     verbs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Names of `run` for models of this task, and the options that each sets."""
-    judge: Callable[[], Judge]
-    """How `regard compare` judges its models."""
+    judge: Callable[[], Judge] | None = None
+    """How `regard compare` judges its models, if it can."""

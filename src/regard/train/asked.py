@@ -75,8 +75,7 @@ class Asked:
         if self.text is not None:
             return [RunningText(file=str(self.text))], []
         if self.path is not None:
-            data = self.recipe()[0].data
-            return data.train, data.valid
+            return self.recipe()[0].corpora
         train = [PairsConfig(source=str(self.source), target=str(self.target))]
         if self.valid_source is None:
             return train, []

@@ -28,7 +28,7 @@ def card(recipe: BaseRecipe, task: Task, plan: Plan, state: TrainState, folder: 
     best: dict[str, float] = next((entry for entry in entries if entry.get(task.primary[0]) == state.best), {})
     shown = {name: value for name, value in best.items() if name not in ("step", "seconds", "tokens")}
     scores = "\n".join(f"| {name} | {value:.4g} |" for name, value in shown.items() if isinstance(value, int | float))
-    trained, what = ", ".join(map(str, recipe.data.train)), f"{recipe.model.kind} for {TASKS[recipe.task].purpose}"
+    trained, what = ", ".join(map(str, recipe.corpora[0])), f"{recipe.model.kind} for {TASKS[recipe.task].purpose}"
     return f"""# {folder.name}
 
 A {what}, trained by Regard {__version__}. `regard run {folder} < input.txt`
