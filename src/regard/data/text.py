@@ -8,23 +8,24 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import count, zip_longest
+from itertools import zip_longest
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, NoReturn, cast
+from typing import Any, BinaryIO, NamedTuple, NoReturn, TypeVar, cast
 
 from regard.data.config import PairsConfig
-from regard.data.made import MADE
+from regard.data.made import MADE, check_split
 from regard.errors import UserError
 
+T = TypeVar("T")
 LONGEST = 1 << 20  # bytes in a line; a longer one is no sentence
-MARK = b"\xef\xbb\xbf"  # byte-order mark, in UTF-8
+MARK = "\ufeff"  # byte-order mark
 HOME = "REGARD_DATA"
 CORPORA = {"multi30k": "multi30k/raw/{split}.{language}", "multi30k-tok": "multi30k/tok/{split}.lc.norm.tok.{language}"}
 LISTS = {"g2p/train": "g2p/g014b2b.train"}  # files of pairs, a tab between them
 SPLITS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
+BROKEN = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)  # by JSON of another shape
 
 
 class Pair(NamedTuple):
@@ -44,14 +45,10 @@ def lines(path: Path, *, strict: bool) -> Iterator[str]:
     """
     try:
         with _open(path) as file:
-            start = 0
-            for number in count(1):
-                raw = _line(file, path, number, strict)
-                if not raw:
-                    return
-                if number == 1 and raw.startswith(MARK):
-                    raw, start = raw[len(MARK) :], len(MARK)
-                yield _decode(raw, path, number, start, strict).removesuffix("\n").removesuffix("\r")
+            most, start = LONGEST + 1 if strict else -1, 0
+            for number, raw in enumerate(iter(lambda: file.readline(most), b""), 1):
+                line = _decode(raw, path, number, start) if strict else raw.decode("utf-8", "replace")
+                yield (line.removeprefix(MARK) if number == 1 else line).removesuffix("\n").removesuffix("\r")
                 start += len(raw)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise UserError(f"{path}: the gzip data are damaged ({error}); fetch or compress the file again") from error
@@ -59,27 +56,44 @@ def lines(path: Path, *, strict: bool) -> Iterator[str]:
         _unreadable(path, error)
 
 
+def objects(path: Path, read: Callable[[Any], T], such: str) -> Iterator[tuple[int, T]]:
+    """What `read` takes from the JSON of each line, with the line's number."""
+    for number, line in enumerate(lines(path, strict=True), 1):
+        try:
+            content = read(json.loads(line))
+        except BROKEN as error:
+            why = f"{type(error).__name__}: {error}"
+            raise UserError(f"{path}, line {number}: cannot be used ({why}); write an object such as {such}") from error
+        yield number, content
+
+
+def strings(values: Any) -> tuple[str, ...]:
+    """A list of texts from JSON, or an error of those in BROKEN."""
+    if not isinstance(values, list):
+        raise TypeError(f"{type(values).__name__} where a list of texts should be")
+    "".join(values).encode()  # raises for numbers and the like, and for half a surrogate pair
+    return tuple(values)
+
+
 def pairs(config: PairsConfig) -> Iterator[Pair]:
     """The pairs that a recipe names, in order; a side may be blank."""
-    config = located(config)
-    both: Iterable[tuple[str, str]]
-    if config.corpus in LISTS or config.pairs is not None:
-        (path,) = files_of(config)
-        read = _object if path.name.removesuffix(".gz").endswith(".jsonl") else _columns
-        both = (read(line, path, number) for number, line in enumerate(lines(path, strict=True), 1))
-    elif config.corpus is not None:
-        name, split = config.corpus.split("/")
-        path, both = Path(config.corpus), MADE[name](split)
+    paths = files_of(config)
+    both: Iterable[tuple[str, ...]]
+    if not paths:
+        name, split = str(config.corpus).split("/")
+        both = MADE[name](split)
+    elif len(paths) == 2:
+        both = _aligned(*paths)
+    elif paths[0].name.removesuffix(".gz").endswith(".jsonl"):
+        such = '{"source": "a cat", "target": "eine Katze"}'
+        both = (pair for _, pair in objects(paths[0], lambda it: strings([it["source"], it["target"]]), such))
     else:
-        assert config.source is not None
-        assert config.target is not None
-        path = Path(config.source)
-        both = _aligned(path, Path(config.target))
+        both = _columns(paths[0])
     number = 0
     for number, (source, target) in enumerate(both, 1):
         yield Pair(source, target, config.tag, number)
     if number == 0:
-        raise UserError(f"{path}: the file is empty; give one with a sentence on each line")
+        raise UserError(f"{paths[0]}: the file is empty; give one with a sentence on each line")
 
 
 def files_of(config: PairsConfig) -> list[Path]:
@@ -103,12 +117,11 @@ def check_regular(path: Path) -> Path:
 
 def count_lines(config: PairsConfig) -> int:
     """How many pairs there are, without reading them: the line ends of the file, or of the source."""
-    config = located(config)
-    if config.corpus is not None:
+    paths = [check_regular(path) for path in files_of(config)]
+    if not paths:
         return 0  # made in no time
-    path, *_ = map(check_regular, files_of(config))
     try:
-        with _open(path) as file:
+        with _open(paths[0]) as file:
             return sum(block.count(b"\n") for block in iter(partial(file.read, 1 << 20), b""))
     except (OSError, EOFError, zlib.error):
         return 0  # reading it will say what is wrong
@@ -121,19 +134,14 @@ def located(config: PairsConfig) -> PairsConfig:
     parts = re.fullmatch(r"([^/]+)/([^/-]+)-([^/-]+)/([^/]+)", config.corpus)
     if parts is None:
         raise UserError(f"corpus {config.corpus!r}; write it like multi30k-tok/en-de/train or daily/train")
-    return replace(named(*parts.groups()), tag=config.tag)
-
-
-def named(name: str, source: str, target: str, split: str) -> PairsConfig:
-    """A corpus that is kept below the folder REGARD_DATA; source and target are languages such as en."""
+    name, *languages, split = parts.groups()
     if name not in CORPORA:
         known = [*CORPORA, *MADE, *(file.split("/")[0] for file in LISTS)]
         near = difflib.get_close_matches(name, known, n=1, cutoff=0)
         raise UserError(f"no corpus is called {name!r}; did you mean {near[0]}? Known: {', '.join(known)}")
-    if split not in SPLITS:
-        raise UserError(f"{name} has no split {split!r}; use {', '.join(SPLITS)}")
-    ours, theirs = (kept(CORPORA[name].format(split=SPLITS[split], language=each)) for each in (source, target))
-    return PairsConfig(source=str(ours), target=str(theirs))
+    check_split(name, split)
+    source, target = (str(kept(CORPORA[name].format(split=SPLITS[split], language=each))) for each in languages)
+    return PairsConfig(source=source, target=target, tag=config.tag)
 
 
 def kept(name: str) -> Path:
@@ -161,20 +169,15 @@ def _unreadable(path: Path, error: OSError | ValueError) -> NoReturn:
     raise UserError(f"{path}: cannot be read ({why}); {mend}") from error
 
 
-def _line(file: BinaryIO, path: Path, number: int, strict: bool) -> bytes:
-    raw = file.readline(LONGEST + 1)
-    if len(raw) <= LONGEST or raw.endswith(b"\n"):
-        return raw
-    if strict:
-        _refuse_nul(raw, path, number)
+def _decode(raw: bytes, path: Path, number: int, start: int) -> str:
+    """A line of text, which begins at the byte `start` of its file."""
+    if b"\0" in raw:
+        raise UserError(
+            f"{path}, line {number}: NUL bytes, so this is no UTF-8 text; "
+            "give a text file, and convert UTF-16 with: iconv -f UTF-16 -t UTF-8"
+        )
+    if len(raw) > LONGEST and not raw.endswith(b"\n"):
         raise UserError(f"{path}, line {number}: longer than {LONGEST} bytes; put a sentence on each line")
-    return raw + file.readline()
-
-
-def _decode(raw: bytes, path: Path, number: int, start: int, strict: bool) -> str:
-    if not strict:
-        return raw.decode("utf-8", "replace")
-    _refuse_nul(raw, path, number)
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -182,14 +185,6 @@ def _decode(raw: bytes, path: Path, number: int, start: int, strict: bool) -> st
             f"{path}, line {number}: byte {start + error.start} of the file (0x{raw[error.start]:02x}) is no UTF-8; "
             f"mend the line, or convert the file, as in: iconv -f LATIN1 -t UTF-8 {path.name}"
         ) from error
-
-
-def _refuse_nul(raw: bytes, path: Path, number: int) -> None:
-    if b"\0" in raw:
-        raise UserError(
-            f"{path}, line {number}: NUL bytes, so this is no UTF-8 text; "
-            "give a text file, and convert UTF-16 with: iconv -f UTF-16 -t UTF-8"
-        )
 
 
 def _aligned(source: Path, target: Path) -> Iterator[tuple[str, str]]:
@@ -205,21 +200,9 @@ def _aligned(source: Path, target: Path) -> Iterator[tuple[str, str]]:
         yield left, right
 
 
-def _columns(line: str, path: Path, number: int) -> tuple[str, str]:
-    columns = line.split("\t")
-    if len(columns) != 2:
-        raise UserError(f"{path}, line {number}: columns: {len(columns)}, not 2; write source, one tab, target")
-    return columns[0], columns[1]
-
-
-def _object(line: str, path: Path, number: int) -> tuple[str, str]:
-    try:
-        value = json.loads(line)
-        source, target = value["source"], value["target"]
-        (source + target).encode()  # raises for numbers and the like, and for half a surrogate pair
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise UserError(
-            f"{path}, line {number}: no pair ({type(error).__name__}: {error}); "
-            'write an object such as {"source": "a cat", "target": "eine Katze"}'
-        ) from error
-    return source, target
+def _columns(path: Path) -> Iterator[tuple[str, ...]]:
+    for number, line in enumerate(lines(path, strict=True), 1):
+        columns = line.split("\t")
+        if len(columns) != 2:
+            raise UserError(f"{path}, line {number}: columns: {len(columns)}, not 2; write source, one tab, target")
+        yield tuple(columns)
