@@ -13,8 +13,7 @@ from regard.data.config import TokenizerConfig, TokenizerKind
 # The library wants a symbol for the unknown, its id 0; no word holds a space, and no character is two.
 MISSING = {"words": " ", "characters": "??"}
 MODELS = {"bpe": models.BPE, "unigram": models.Unigram, "words": models.WordLevel, "characters": models.WordLevel}
-FORMS = {"none": None, "nfc": normalizers.NFC, "nfkc": normalizers.NFKC}
-
+FORMS = {"nfc": normalizers.NFC, "nfkc": normalizers.NFKC}
 
 # GPT-2's alphabet: a visible byte stands for itself, the others follow from U+0100 on.
 _VISIBLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
@@ -25,9 +24,8 @@ BYTES = {chr(b): b for b in _VISIBLE} | {chr(0x100 + n): b for n, b in enumerate
 def learn(texts: Iterable[str], config: TokenizerConfig, room: int) -> Tokenizer:
     """Train a model of at most `room` symbols, the unknown not counted."""
     library = Tokenizer(MODELS[config.kind]())
-    form = FORMS[config.normalise]
-    if form is not None:
-        library.normalizer = form()
+    if config.normalise in FORMS:
+        library.normalizer = FORMS[config.normalise]()
     set_parts(library, config.kind)
     library.train_from_iterator((prepared(text, config.kind) for text in texts), _trainer(config.kind, room))
     if config.kind in MISSING:
