@@ -10,7 +10,7 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 from regard.errors import UserError
 
@@ -35,10 +35,7 @@ def write(path: Path, data: bytes) -> None:
 def append(path: Path, data: bytes) -> None:
     """Add to a file, down to the disk."""
     try:
-        with path.open("ab") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        _write_through(path, data, "ab")
     except OSError as error:
         raise cannot_write(path, error) from error
 
@@ -135,8 +132,8 @@ def cannot_write(path: Path, error: OSError) -> UserError:
     return UserError(f"{path}: cannot be written ({error.strerror or error}); free the disk or choose another place")
 
 
-def _write_through(path: Path, data: bytes) -> None:
-    with path.open("wb") as file:
+def _write_through(path: Path, data: bytes, mode: Literal["wb", "ab"] = "wb") -> None:
+    with path.open(mode) as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())

@@ -44,7 +44,7 @@ class Progress:
 
     def __enter__(self) -> Progress:
         self._begun = self.clock()
-        if _draws(self.stream):
+        if self.stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb":
             self._bar = _bar(self.stream, self.total, self.what)
             self._bar.start()
         self._next = self._begun + (LINE_SECONDS if self._bar is None else 0.0)
@@ -109,20 +109,12 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 or float(value).is_integer() else f"{value:.3g}"
 
 
-def _draws(stream: TextIO) -> bool:
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
 def _bar(stream: TextIO, total: float | None, what: str) -> rich.progress.Progress:
     from rich.console import Console  # here, so that naming the type costs no rich
     from rich.progress import BarColumn, Progress, TextColumn
 
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TextColumn("{task.fields[text]}", markup=False),
-    )
+    left, right = (TextColumn(f"{{task.{name}}}", markup=False) for name in ("description", "fields[text]"))
     # Without a thread of its own: updates draw, so nothing runs while the job forks or computes.
-    bar = Progress(*columns, console=Console(file=stream, force_terminal=True), auto_refresh=False)
+    bar = Progress(left, BarColumn(), right, console=Console(file=stream, force_terminal=True), auto_refresh=False)
     bar.add_task(what, total=total, text="")
     return bar
