@@ -81,19 +81,16 @@ class Progress:
         return f"{duration((self.total - self.done) / speed)} left"
 
     def _draw(self, ending: str) -> None:
+        share = _number(self.done)
+        if self.total is not None:  # rounded down: 100 % means finished
+            share = f"{int(100 * min(self.done / self.total, 1.0)) if self.total > 0 else 100} %"
         fields = [value if isinstance(value, str) else f"{name} {_number(value)}" for name, value in self.shown.items()]
         if self._bar is None:
-            self.line(" · ".join(filter(None, [f"{self.what} {self._share()}", *fields, ending])))
+            self.line(" · ".join(filter(None, [f"{self.what} {share}", *fields, ending])))
         else:
-            text = " · ".join(filter(None, [self._share(), *fields, duration(self.clock() - self._begun), ending]))
+            text = " · ".join(filter(None, [share, *fields, duration(self.clock() - self._begun), ending]))
             self._bar.update(self._bar.task_ids[0], completed=self.done, text=text)
             self._bar.refresh()
-
-    def _share(self) -> str:
-        if self.total is None:
-            return _number(self.done)
-        # Rounded down: 100 % means finished.
-        return f"{int(100 * min(self.done / self.total, 1.0)) if self.total > 0 else 100} %"
 
 
 def duration(seconds: float) -> str:

@@ -53,9 +53,7 @@ class PairsConfig:
         check_bounds(self)
         given = [name for name in ("source", "target", "pairs", "corpus") if getattr(self, name) is not None]
         if given not in (["source", "target"], ["pairs"], ["corpus"]):
-            raise UserError(
-                f"data from {' and '.join(given) or 'nowhere'}; give source and target, or pairs, or corpus"
-            )
+            raise UserError(f"data from {' and '.join(given) or 'nowhere'}; give source and target, pairs, or corpus")
         if self.pairs is not None and not self.pairs.endswith(PAIR_ENDINGS):
             raise UserError(f"{self.pairs}: how are pairs written there? End the name in {', '.join(PAIR_ENDINGS)}")
         if self.tag is not None and (not self.tag or any(c.isspace() for c in self.tag)):

@@ -32,9 +32,7 @@ TITLE = re.compile(
 )
 COLA = ["source", "label", "star", "sentence"]  # what its files name nowhere
 RAGGED = ("glue/QQP/", "glue/MNLI/")  # the official files have lines that break off; these are skipped
-NAMED = (
-    "if line 1 names the columns, call them text and label, or first, second and label; else put such a line before it"
-)
+NAMED = "call the columns text and label, or first, second and label, in a line of names at the top"
 READ_AS = {
     "classification": '{"text": "a fine film", "label": "good"}, or "first" and "second" in the place of "text"',
     "regression": '{"first": "a cat sits", "second": "a cat sat", "label": 4.2}, or "text" alone',
@@ -164,10 +162,8 @@ def _table(path: Path, task: LabelTask, labelled: bool, header: list[str] | None
         if ragged and len(cells) < width:
             continue
         if len(cells) != width:
-            raise UserError(
-                f"{path}, line {number}: columns: {len(cells)}, not {width} as before; mend the line, or put a space "
-                "in the place of a tab within a text"
-            )
+            wrong = f"columns: {len(cells)}, not {width} as before"
+            raise UserError(f"{path}, line {number}: {wrong}; keep tabs out of texts")
         texts = [cells[i].strip() for i in columns]
         seen[texts[-1]] += 1
         try:
@@ -181,9 +177,7 @@ def _table(path: Path, task: LabelTask, labelled: bool, header: list[str] | None
     others = [count for label, count in seen.items() if label != name]
     common = labelled and " " not in title and len(others) > 1 and min(others) > 1
     if title and seen[name] == 1 and others and (common or TITLE.fullmatch(name.lower())):
-        raise UserError(
-            f"{path}, line 1: {name!r:.60} is on no other line, and looks like the name of a column; {NAMED}"
-        )
+        raise UserError(f"{path}, line 1: {name!r:.60} is on no other line, and looks like a column's name; {NAMED}")
 
 
 def _columns(names: list[str], titled: bool, path: Path, labelled: bool) -> list[int]:
@@ -192,16 +186,12 @@ def _columns(names: list[str], titled: bool, path: Path, labelled: bool) -> list
         if len(names) - labelled in (1, 2):
             return list(range(len(names)))
         label = " and the label" if labelled else ""
-        raise UserError(
-            f"{path}, line 1: columns: {len(names)}, and no line of names; write one text or two{label}, a tab between "
-            "them, or name the columns in the first line"
-        )
+        columns = f"columns: {len(names)}, and no line of names"
+        raise UserError(f"{path}, line 1: {columns}; write one text or two{label}, a tab between them; else {NAMED}")
     texts = next((texts for texts in TEXTS if {*texts} <= {*names}), ())
     labels = [name for name in LABELS if name in names][:1] if labelled else []
     if not texts or len(labels) < labelled:
-        raise UserError(
-            f"{path}, line 1: columns {', '.join(names):.200}; name them text and label, or first, second and label"
-        )
+        raise UserError(f"{path}, line 1: columns {', '.join(names):.200}; {NAMED}")
     return [names.index(name) for name in (*texts, *labels)]
 
 
@@ -251,10 +241,8 @@ def _sentences(path: Path, labelled: bool) -> Iterator[Example]:
         if cells and cells[0] != "-DOCSTART-":
             width, start, size = width or len(cells), start or number, size + len(line)
             if len(cells) != width or len(cells) < 1 + labelled:
-                wanted = f"{width} as before" if len(cells) != width else "2 or more"
-                raise UserError(
-                    f"{path}, line {number}: columns: {len(cells)}, not {wanted}; write a word first and its tag last"
-                )
+                wrong = f"columns: {len(cells)}, not {f'{width} as before' if len(cells) != width else '2 or more'}"
+                raise UserError(f"{path}, line {number}: {wrong}; write a word first and its tag last")
             if size > LONGEST:
                 raise UserError(f"{path}, line {start}: a sentence without end; put a blank line after each sentence")
             rows.append([cells[0], cells[-1]])
@@ -280,11 +268,9 @@ def _questions(path: Path, part: str, labelled: bool) -> Iterator[Example]:
     except UserError:
         raise
     except BROKEN as error:
-        where = f"{path}, question {number}" if number else path
-        raise UserError(
-            f"{where}: not of SQuAD's layout ({type(error).__name__}: {error}); "
-            f"write {READ_AS['spans']}, each answer with its text and answer_start"
-        ) from error
+        where, why = f"{path}, question {number}" if number else path, f"{type(error).__name__}: {error}"
+        layout = f"{READ_AS['spans']}, each answer with its text and answer_start"
+        raise UserError(f"{where}: not of SQuAD's layout ({why}); write {layout}") from error
 
 
 def _standing(document: str, answers: list[dict[str, Any]]) -> tuple[tuple[int, str], ...]:

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, NoReturn, TypeVar, cast
+from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
 
 from regard.data.config import PairsConfig
 from regard.data.made import MADE, check_split
 from regard.errors import UserError
+from regard.files import cannot_read, open_regular
 
 T = TypeVar("T")
 LONGEST = 1 << 20  # bytes in a line; a longer one is no sentence
@@ -53,7 +54,7 @@ def lines(path: Path, *, strict: bool) -> Iterator[str]:
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise UserError(f"{path}: the gzip data are damaged ({error}); fetch or compress the file again") from error
     except OSError as error:
-        _unreadable(path, error)
+        raise cannot_read(path, error) from error
 
 
 def objects(path: Path, read: Callable[[Any], T], such: str) -> Iterator[tuple[int, T]]:
@@ -106,12 +107,7 @@ def files_of(config: PairsConfig) -> list[Path]:
 
 def check_regular(path: Path) -> Path:
     """The path of a file that can be read; no pipe or device, as training reads its data more than once."""
-    if path.is_fifo() or path.is_char_device() or path.is_socket():
-        raise UserError(f"{path}: is a pipe or a device, which can be read once only; write the data to a file first")
-    try:
-        _open(path).close()
-    except OSError as error:
-        _unreadable(path, error)
+    open_regular(path).close()
     return path
 
 
@@ -158,33 +154,22 @@ def _open(path: Path) -> BinaryIO:
     try:
         return cast(BinaryIO, gzip.open(path)) if path.name.endswith(".gz") else path.open("rb")
     except ValueError as error:  # a name with a NUL in it
-        _unreadable(path, error)
-
-
-def _unreadable(path: Path, error: OSError | ValueError) -> NoReturn:
-    why = getattr(error, "strerror", None) or error
-    there = [near.name for near in path.parent.iterdir()] if path.parent.is_dir() else []
-    near = [] if path.name in there else difflib.get_close_matches(path.name, there, n=1)
-    mend = f"did you mean {path.with_name(near[0])}?" if near else "check the name and that it is a file you may read"
-    raise UserError(f"{path}: cannot be read ({why}); {mend}") from error
+        raise cannot_read(path, error) from error
 
 
 def _decode(raw: bytes, path: Path, number: int, start: int) -> str:
     """A line of text, which begins at the byte `start` of its file."""
     if b"\0" in raw:
-        raise UserError(
-            f"{path}, line {number}: NUL bytes, so this is no UTF-8 text; "
-            "give a text file, and convert UTF-16 with: iconv -f UTF-16 -t UTF-8"
-        )
+        remedy = "give a text file, and convert UTF-16 with: iconv -f UTF-16 -t UTF-8"
+        raise UserError(f"{path}, line {number}: NUL bytes, so this is no UTF-8 text; {remedy}")
     if len(raw) > LONGEST and not raw.endswith(b"\n"):
         raise UserError(f"{path}, line {number}: longer than {LONGEST} bytes; put a sentence on each line")
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise UserError(
-            f"{path}, line {number}: byte {start + error.start} of the file (0x{raw[error.start]:02x}) is no UTF-8; "
-            f"mend the line, or convert the file, as in: iconv -f LATIN1 -t UTF-8 {path.name}"
-        ) from error
+        wrong = f"byte {start + error.start} of the file (0x{raw[error.start]:02x}) is no UTF-8"
+        remedy = f"mend the line, or convert the file, as in: iconv -f LATIN1 -t UTF-8 {path.name}"
+        raise UserError(f"{path}, line {number}: {wrong}; {remedy}") from error
 
 
 def _aligned(source: Path, target: Path) -> Iterator[tuple[str, str]]:
@@ -192,11 +177,9 @@ def _aligned(source: Path, target: Path) -> Iterator[tuple[str, str]]:
     for number, (left, right) in enumerate(zip_longest(ours, theirs)):
         if left is None or right is None:
             longer = number + 1 + sum(1 for _ in (theirs if left is None else ours))
-            left_count, right_count = (number, longer) if left is None else (longer, number)
-            raise UserError(
-                f"{source} has {left_count} lines and {target} has {right_count}; "
-                "line n of one must translate line n of the other, so find the missing lines"
-            )
+            first, second = (number, longer) if left is None else (longer, number)
+            remedy = "line n of one must translate line n of the other, so find the missing lines"
+            raise UserError(f"{source} has {first} lines and {target} has {second}; {remedy}")
         yield left, right
 
 

@@ -213,9 +213,7 @@ class Tokenizer:
 
     def _check(self, ids: Sequence[int]) -> None:
         if len(ids) and (min(ids) < 0 or max(ids) >= self.vocabulary):
-            raise UserError(
-                f"ids {min(ids)} to {max(ids)} are not all below {self.vocabulary}; use this tokenizer's own"
-            )
+            raise UserError(f"ids {min(ids)} to {max(ids)} are not all below {self.vocabulary}; give this tokenizer's")
 
 
 class ForeignTokenizer(Tokenizer):
@@ -248,9 +246,7 @@ class ForeignTokenizer(Tokenizer):
         vocab = self._library.get_vocab(with_added_tokens=False) if words is None else words
         for symbol, i in vocab.items():
             if not 0 <= i < vocabulary:
-                raise UserError(
-                    f"the tokenizer has an id {i}, and the model {vocabulary} words; they do not belong together"
-                )
+                raise UserError(f"the tokenizer has an id {i}, and the model {vocabulary} words; copy both again")
             if i not in controls:
                 self._bytes[i] = spell(symbol)
         self._by_words = spell is _word
