@@ -118,10 +118,10 @@ class _Dumper(yaml.SafeDumper):
         return self.represent_scalar(STRING, data, style=None if data.isprintable() else '"')
 
 
+_Loader.add_implicit_resolver(FLOAT, EXPONENT, list("-+.0123456789"))
+_Dumper.add_implicit_resolver(FLOAT, EXPONENT, list("-+.0123456789"))
 _Dumper.add_representer(list, _Dumper.represent_list)
 _Dumper.add_representer(str, _Dumper.represent_str)
-for _each in (_Loader, _Dumper):
-    _each.add_implicit_resolver(FLOAT, EXPONENT, list("-+.0123456789"))
 
 
 def _compose(text: str, name: str) -> Node | None:
@@ -130,21 +130,18 @@ def _compose(text: str, name: str) -> Node | None:
         return _Loader(text, name).get_single_node()
     except UserError:
         raise
+    except yaml.composer.ComposerError as error:
+        mark, what = error.problem_mark, "a second document begins here; keep one, without '---' between"
     except yaml.MarkedYAMLError as error:
-        mark, what = error.problem_mark or _mark(name), f"is not YAML ({error.problem or error.context})"
-        if isinstance(error, yaml.composer.ComposerError):
-            what = "a second document begins here; keep one, without '---' between"
-        elif "'\\t'" in str(error.problem):
-            what += "; indent with spaces, not tabs"
-        else:
-            what += "; check indentation and quotes"
+        remedy = "indent with spaces, not tabs" if "'\\t'" in str(error.problem) else "check indentation and quotes"
+        mark, what = error.problem_mark, f"is not YAML ({error.problem or error.context}); {remedy}"
     except yaml.reader.ReaderError as error:
         mark, what = _mark(name, text.count("\n", 0, error.position)), "is not UTF-8 text; save the file as UTF-8"
         if not 0xDC80 <= error.character <= 0xDCFF:  # where `read` leaves bytes that are not UTF-8
             what = f"holds {chr(error.character)!a}, a character that YAML forbids; remove it"
     except (ValueError, OverflowError) as error:
         raise UserError(f"{name}: holds an escape such as \\U that names no character ({error}); remove it") from error
-    raise UserError(f"{_where(mark)}: {what}")
+    raise UserError(f"{_where(mark or _mark(name))}: {what}")
 
 
 def _override(root: MappingNode, override: str) -> None:

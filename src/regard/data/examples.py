@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -114,12 +114,10 @@ def split(config: LabelledDataConfig, task: LabelTask) -> tuple[list[Example], l
 
 def unlabelled(corpus: str) -> Iterator[str]:
     """The texts of a labelled corpus alone; documents, of which several questions are asked, once."""
-    before = None
-    for example in examples(ExamplesConfig(corpus=corpus), _task_of(corpus), labelled=False):
-        texts = example.texts[:1] if corpus.startswith("squad/") else example.texts
-        if texts != before:
-            yield from texts
-        before = texts
+    last = 1 if corpus.startswith("squad/") else None
+    source = examples(ExamplesConfig(corpus=corpus), _task_of(corpus), labelled=False)
+    for texts, _ in groupby(source, key=lambda example: example.texts[:last]):
+        yield from texts
 
 
 def _task_of(corpus: str) -> LabelTask:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from itertools import accumulate
 
@@ -84,12 +85,6 @@ def label(spelled: bytes) -> str:
 
 def word_numbers(spelled: list[bytes]) -> list[int]:
     """The word that each piece ends in; white space belongs to the word after it."""
-    numbers: list[int] = []  # of each byte
-    word, inside = 0, False
-    for character in b"".join(spelled).decode("utf-8", "surrogateescape"):
-        if character.isspace():
-            word, inside = word + inside, False
-        else:
-            inside = True
-        numbers += [word] * len(character.encode("utf-8", "surrogateescape"))
+    runs = re.findall(r"\s*\S+|\s+", b"".join(spelled).decode("utf-8", "surrogateescape"))
+    numbers = [n for n, run in enumerate(runs) for _ in run.encode("utf-8", "surrogateescape")]  # of each byte
     return [numbers[end - 1] if end else 0 for end in accumulate(map(len, spelled))]  # an id may spell nothing
