@@ -53,9 +53,7 @@ class PairsConfig:
         check_bounds(self)
         given = [name for name in ("source", "target", "pairs", "corpus") if getattr(self, name) is not None]
         if given not in (["source", "target"], ["pairs"], ["corpus"]):
-            raise UserError(
-                f"data from {' and '.join(given) or 'nowhere'}; give source and target, or pairs, or corpus"
-            )
+            raise UserError(f"data from {' and '.join(given) or 'nowhere'}; give source and target, pairs, or corpus")
         if self.pairs is not None and not self.pairs.endswith(PAIR_ENDINGS):
             raise UserError(f"{self.pairs}: how are pairs written there? End the name in {', '.join(PAIR_ENDINGS)}")
         if self.tag is not None and (not self.tag or any(c.isspace() for c in self.tag)):
@@ -64,6 +62,15 @@ class PairsConfig:
     def __str__(self) -> str:
         made = " (synthetic)" if str(self.corpus).startswith(("daily/", "copy/")) else ""
         return f"{self.source or self.pairs or self.corpus}{made}" + (f" → {self.target}" if self.target else "")
+
+
+def _check_parts(data: DataConfig | TextDataConfig | LabelledDataConfig) -> None:
+    """Raise unless there is something to learn from, and one way at most to hold something out."""
+    check_bounds(data)
+    if not data.train:
+        raise UserError("train names no data; give at least one file or corpus of texts or examples")
+    if not 0 <= data.hold_out <= 0.5 or (data.hold_out and data.valid):
+        raise UserError(f"hold_out {data.hold_out:g}; give a share up to 0.5, or valid, not both")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,11 +90,7 @@ class DataConfig:
     """Tokens; training pairs with a longer side are left out and counted."""
 
     def __post_init__(self) -> None:
-        check_bounds(self)
-        if not self.train:
-            raise UserError("train names no data; give source and target, or pairs")
-        if not 0 <= self.hold_out <= 0.5 or (self.hold_out and self.valid):
-            raise UserError(f"hold_out {self.hold_out:g}; give a share up to 0.5, or valid, not both")
+        _check_parts(self)
         if self.hold_out and any(pairs.tag for pairs in self.train):
             raise UserError("hold_out is for one direction; give valid, with the same tags as train")
 
@@ -104,7 +107,7 @@ class RunningText:
     def __post_init__(self) -> None:
         check_bounds(self)
         if (self.file is None) == (self.corpus is None):
-            raise UserError(f"text from file {self.file} and corpus {self.corpus}; give one of the two")
+            raise UserError(f"data from file {self.file} and corpus {self.corpus}; give one of the two")
 
     def __str__(self) -> str:
         return str(self.file or self.corpus)
@@ -129,11 +132,7 @@ class TextDataConfig:
     """Whether a document that shares its place with others sees itself alone."""
 
     def __post_init__(self) -> None:
-        check_bounds(self)
-        if not self.train:
-            raise UserError("train names no text; give a file")
-        if not 0 <= self.hold_out <= 0.5 or (self.hold_out and self.valid):
-            raise UserError(f"hold_out {self.hold_out:g}; give a share up to 0.5, or valid, not both")
+        _check_parts(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,21 +155,13 @@ class MaskedDataConfig(TextDataConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExamplesConfig:
-    """Where labelled examples come from."""
+class ExamplesConfig(RunningText):
+    """Where labelled examples come from: as of running text, but of a layout that holds labels."""
 
     file: str | None = None
     """.tsv and .jsonl, of tagging .conll, .txt and .jsonl (all plain or .gz), of spans .json as SQuAD has it."""
     corpus: str | None = None
     """A corpus kept below REGARD_DATA: glue/SST-2/train, squad/train and so on."""
-
-    def __post_init__(self) -> None:
-        check_bounds(self)
-        if (self.file is None) == (self.corpus is None):
-            raise UserError(f"examples from file {self.file} and corpus {self.corpus}; give one of the two")
-
-    def __str__(self) -> str:
-        return str(self.file or self.corpus)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,10 +180,6 @@ class LabelledDataConfig:
     """Tokens of an example at most; longer ones are cut, documents of spans are read in overlapping windows."""
 
     def __post_init__(self) -> None:
-        check_bounds(self)
-        if not self.train:
-            raise UserError("train names no examples; give a file")
-        if not 0 <= self.hold_out <= 0.5 or (self.hold_out and self.valid):
-            raise UserError(f"hold_out {self.hold_out:g}; give a share up to 0.5, or valid, not both")
+        _check_parts(self)
         if self.max_length < 5:
             raise UserError(f"max_length {self.max_length} has room for marks only; use 5 or more, say 128")
