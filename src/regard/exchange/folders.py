@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -55,11 +54,7 @@ def load_foreign(path: Path) -> Loaded:
     """A folder in Hugging Face's layout."""
     from regard.exchange.huggingface import read_folder  # here, so that folders of ours cost no torch
 
-    read = read_folder(path)
-    spec = spec_of(read.model.config)
-    return loaded_of(
-        spec.name, replace(spec.search, never=read.never), read.model, read.tokenizers, read.max_length, path / CONFIG
-    )
+    return read_folder(path)
 
 
 def loaded_of(
