@@ -16,14 +16,14 @@ from torch import Tensor, nn
 from regard.attention.encoding import Sinusoid
 from regard.data.tokenizer import MASK, Tokenizers
 from regard.errors import UserError
-from regard.exchange.families import FAMILIES, Family, Given
+from regard.exchange.families import FAMILIES, Given
 from regard.exchange.folders import loaded_of
 from regard.exchange.spm import llama_tokenizer, marian_tokenizers
-from regard.exchange.weights import Stored
+from regard.exchange.weights import read_weights
 from regard.exchange.words import read_tokenizer
 from regard.files import read_regular, write
 from regard.models.build import MODELS, shapes_of
-from regard.models.config import BertConfig, GptConfig, ModelConfig, Seq2seqConfig
+from regard.models.config import BertConfig, GptConfig, Seq2seqConfig
 from regard.tasks.folder import Loaded, read_json
 from regard.tasks.registry import spec_of
 
@@ -65,7 +65,9 @@ def read_folder(folder: Path) -> Loaded:
         raise UserError(f"{path}: {'; '.join(given.problems)}")
     if isinstance(config, BertConfig):
         config, longest = _read_sentences(folder, config, longest)
-    spec, model = spec_of(config), fill(folder, family, config)
+    weights = read_weights(folder, family.rules(config), shapes_of(config), family.prefix, family.ignored)
+    spec, model = spec_of(config), MODELS[type(config)](config)
+    model.load_state_dict(weights, strict=False)  # tied tables are stored once
     search = replace(spec.search, never=_never(folder, values))
     return loaded_of(spec.name, search, model, tokenizers, min(longest, LONGEST), path)
 
@@ -117,19 +119,6 @@ def _tokenizers(folder: Path, config: Any) -> Tokenizers | None:
     if tokenizer is None and isinstance(config, GptConfig) and (folder / "tokenizer.model").is_file():
         tokenizer = llama_tokenizer(folder / "tokenizer.model", config.vocabulary)
     return None if tokenizer is None else Tokenizers(tokenizer, tokenizer)
-
-
-def fill(folder: Path, family: Family, config: ModelConfig) -> nn.Module:
-    """A model with the folder's weights."""
-    stored = Stored(folder)
-    wanted = shapes_of(config)
-    rules = family.rules(config)
-    if not any(name.startswith(family.prefix) for name in stored.shapes):  # the trunk alone was saved
-        rules = [replace(rule, theirs=rule.theirs.removeprefix(family.prefix)) for rule in rules]
-    weights = stored.take(rules, wanted, family.ignored)
-    model = MODELS[type(config)](config)
-    model.load_state_dict(weights, strict=False)  # tied tables are stored once
-    return model
 
 
 def write_folder(folder: Path, model: nn.Module, kind: str) -> None:

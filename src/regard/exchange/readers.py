@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors.torch import save
+from torch import Tensor
 
 from regard.errors import UserError
 from regard.exchange.families import FAMILIES
@@ -47,7 +48,7 @@ def write_reader(loaded: Loaded, folder: Path, rows: list[list[int]]) -> str:
         values |= {"problem_type": "regression", "id2label": {"0": "score"}, "label2id": {"score": 0}}
     write(folder / "model.safetensors", save({k: x.contiguous() for k, x in theirs.items()}, {"format": "pt"}))
     write(folder / "config.json", json.dumps({"model_type": "bert", **values}, indent=1).encode())
-    return _compared(loaded, folder, rows, kind)
+    return f"BertFor{kind}, {compare_numbers(_answers(loaded, folder, rows, kind), 'answers to')}"
 
 
 def _unfit(config: ReaderConfig) -> str:
@@ -58,21 +59,24 @@ def _unfit(config: ReaderConfig) -> str:
     return "pairs are read in both orders" if config.symmetric else ""
 
 
-@torch.no_grad()
-def _compared(loaded: Loaded, folder: Path, rows: list[list[int]], kind: str) -> str:
-    hf = installed("transformers")
-    config, largest = loaded.model.config, 0.0
-    theirs = getattr(hf, f"AutoModelFor{kind}").from_pretrained(folder).eval()
+def _answers(loaded: Loaded, folder: Path, rows: list[list[int]], kind: str) -> Iterator[tuple[Tensor, Tensor]]:
+    """Ours to each text, and theirs."""
+    config = loaded.model.config
+    theirs = getattr(installed("transformers"), f"AutoModelFor{kind}").from_pretrained(folder).eval()
     for row in rows:
         segments = (torch.arange(len(row)) > len(row) // 2).long()[None]
         ours = loaded.model(Padded.of([row]), segments) * config.spread + config.center
-        given: dict[str, Any] = {"input_ids": torch.tensor([row]), "token_type_ids": segments}
-        if kind == "MultipleChoice":
-            given = {name: x[None] for name, x in given.items()}
-        told = theirs(**given)
-        found = torch.stack((told.start_logits, told.end_logits), -1) if kind == "QuestionAnswering" else told.logits
-        largest = max(largest, float((ours - found).abs().max()))
-    where = f"transformers {hf.__version__}"
+        batch = {"input_ids": torch.tensor([row]), "token_type_ids": segments}
+        output = theirs(**{name: x[None] if kind == "MultipleChoice" else x for name, x in batch.items()})
+        spans = kind == "QuestionAnswering"
+        yield ours, torch.stack((output.start_logits, output.end_logits), -1) if spans else output.logits
+
+
+@torch.no_grad()
+def compare_numbers(pairs: Iterable[tuple[Tensor, Tensor]], what: str) -> str:
+    """How far our numbers are from those of `transformers`, text by text; raises UserError where it is too far."""
+    differences = [float((ours - theirs).abs().max()) for ours, theirs in pairs]
+    largest, where = max(differences), f"transformers {installed('transformers').__version__}"
     if largest > SAME:
         raise UserError(f"the numbers of {where} differ by {largest:.1e}; not exported")
-    return f"BertFor{kind}, checked: answers to {len(rows)} texts differ by {largest:.1e} at most here and in {where}"
+    return f"checked: {what} {len(differences)} texts differ by {largest:.1e} at most here and in {where}"
