@@ -26,7 +26,7 @@ from regard.errors import UserError
 from regard.exchange.export import export
 from regard.exchange.folders import load_any
 from regard.exchange.huggingface import write_folder
-from regard.exchange.spm import llama_tokenizer, marian_tokenizers, read_spm
+from regard.exchange.words import llama_tokenizer, marian_tokenizers, read_spm
 from regard.models.build import build
 from regard.models.presets import llama
 from regard.tasks.folder import load_folder, save_model, save_tokenizers

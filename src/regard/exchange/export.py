@@ -18,11 +18,10 @@ from regard.decode.config import Greedy
 from regard.engine.torch import TorchEngine
 from regard.errors import UserError
 from regard.exchange.ctranslate2 import decode_ctranslate2, write_ctranslate2
-from regard.exchange.huggingface import GENERATION, kind_of, write_folder
+from regard.exchange.huggingface import GENERATION, compare_numbers, kind_of, write_folder, write_reader
 from regard.exchange.installed import installed
 from regard.exchange.onnx import write_onnx
 from regard.exchange.onnxrun import OnnxModel
-from regard.exchange.readers import compare_numbers, write_reader
 from regard.exchange.readme import write_readme
 from regard.exchange.vocabulary import write_tokenizer
 from regard.files import new_folder, write
@@ -76,10 +75,8 @@ def _huggingface(loaded: Loaded, folder: Path, rows: Rows) -> Checked:
         theirs = hf.AutoModel.from_pretrained(folder).eval()
         vectors = ((model(Padded.of([row])), theirs(torch.tensor([row])).last_hidden_state) for row in rows)
         return f"{kind}, {compare_numbers(vectors, 'vectors of')}", []
-    goes_on, marks = (
-        _goes_on(loaded),
-        {"pad_token_id": model.end, "eos_token_id": model.end, "bos_token_id": model.start},
-    )
+    goes_on = _goes_on(loaded)
+    marks = {"pad_token_id": model.end, "eos_token_id": model.end, "bos_token_id": model.start}
     marks |= {} if goes_on else {"pad_token_id": model.start, "decoder_start_token_id": model.start}
     marks |= {"bad_words_ids": [[i] for i in loaded.search.never]} if loaded.search.never else {}
     write(folder / GENERATION, json.dumps(marks).encode())
@@ -98,12 +95,8 @@ def _ctranslate2(loaded: Loaded, folder: Path, rows: Rows) -> Checked:
     write_ctranslate2(folder, _silenced(loaded), source, target, unknown)
     outputs = decode_ctranslate2(folder, [[source[i] for i in row] for row in rows], longest(loaded))
     numbers = {name: i for i, name in enumerate(target)}
-    return _compare(
-        loaded,
-        rows,
-        [[numbers[name] for name in row] for row in outputs],
-        f"CTranslate2 {installed('ctranslate2').__version__}",
-    )
+    ids = [[numbers[name] for name in row] for row in outputs]
+    return _compare(loaded, rows, ids, f"CTranslate2 {installed('ctranslate2').__version__}")
 
 
 def _names(folder: Path, tokenizer: Tokenizer) -> list[str]:

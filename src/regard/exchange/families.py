@@ -161,9 +161,8 @@ def _read_mistral(given: Given) -> dict[str, Any]:
 
 def _read_bert(given: Given) -> dict[str, Any]:
     named = given.values.get("architectures")
-    values = {"architectures": named[0] if isinstance(named, list) and named else "BertModel"}
-    heads = Given(values)
-    kind = heads.only("architectures", "BertModel", "BertModel", "BertForMaskedLM", "BertForPreTraining")
+    heads = Given({"architectures": named[0] if isinstance(named, list) and named else "BertModel"})
+    kind = heads.only("architectures", None, "BertModel", "BertForMaskedLM", "BertForPreTraining")
     given.problems += heads.problems
     last = given.number("vocab_size") - 1
     return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,13 @@ from regard.data.tokenizer import MASK, Tokenizers
 from regard.errors import UserError
 from regard.exchange.families import FAMILIES, Given
 from regard.exchange.folders import loaded_of
-from regard.exchange.spm import llama_tokenizer, marian_tokenizers
+from regard.exchange.installed import installed
 from regard.exchange.weights import read_weights
-from regard.exchange.words import read_tokenizer
+from regard.exchange.words import llama_tokenizer, marian_tokenizers, read_tokenizer
 from regard.files import read_regular, write
 from regard.models.build import MODELS, shapes_of
-from regard.models.config import BertConfig, GptConfig, Seq2seqConfig
+from regard.models.config import OF_TOKENS, BertConfig, GptConfig, ReaderConfig, Seq2seqConfig
+from regard.shapes import Padded
 from regard.tasks.folder import Loaded, read_json
 from regard.tasks.registry import spec_of
 
@@ -32,6 +33,14 @@ GENERATION = "generation_config.json"
 LONGEST = 1 << 20  # tokens of a text
 POOLING: dict[str, Any] = {"mean_tokens": "mean", "mean": "mean", "cls_token": "first", "cls": "first"}
 MODULES = ["Transformer", "Pooling", "Normalize"]  # ours are always of length 1, so the last may be missing
+HEADS = {  # the class of each question, and the name of its head
+    "classification": ("SequenceClassification", "classifier"),
+    "regression": ("SequenceClassification", "classifier"),
+    "choice": ("MultipleChoice", "classifier"),
+    "tagging": ("TokenClassification", "classifier"),
+    "spans": ("QuestionAnswering", "qa_outputs"),
+}
+SAME = 1e-4  # difference that rounding explains
 WIDTHS = {  # where the width of the model stands in a weight
     r".*(table|to_[qkv]\.weight|(up|gate)\.weight)": 1,
     r".*(to_out\.weight|to_out\.bias|norm\.weight|norm\.bias|down\.weight|down\.bias)": 0,
@@ -130,7 +139,11 @@ def write_folder(folder: Path, model: nn.Module, kind: str) -> None:
     for name in family.sinusoids:
         theirs[name] = Sinusoid(config.width, "halves")(torch.arange(values["max_position_embeddings"])).float()
     folder.mkdir(parents=True, exist_ok=True)
-    write(folder / "model.safetensors", save(theirs, {"format": "pt"}))
+    _write(folder, kind, values, theirs)
+
+
+def _write(folder: Path, kind: str, values: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
+    write(folder / "model.safetensors", save({name: x.contiguous() for name, x in weights.items()}, {"format": "pt"}))
     write(folder / "config.json", json.dumps({"model_type": kind, **values}, indent=1).encode())
 
 
@@ -163,3 +176,56 @@ def kind_of(config: Any) -> str:
                 return kind
     told = "; ".join(reasons) or f"none is {config.kind}; use --to onnx"
     raise UserError(f"no kind of model there is like this one; {told}")
+
+
+def write_reader(loaded: Loaded, folder: Path, rows: list[list[int]]) -> str:
+    """One with BERT below; tells how far its answers are from ours."""
+    config = loaded.config
+    assert isinstance(config, ReaderConfig)
+    if reason := _unfit(config):
+        raise UserError(f"no kind of model there is like this one: {reason}")
+    kind, head = HEADS[config.question]
+    family, ours = FAMILIES["bert"], {name: p.detach() for name, p in loaded.model.named_parameters()}
+    values = {**family.to_theirs(config.trunk), "architectures": [f"BertFor{kind}"]}  # raises for other shapes
+    trunk = {name.removeprefix("trunk."): p for name, p in ours.items() if name.startswith("trunk.")}
+    theirs = {rule.theirs: rule.to_theirs(trunk) for rule in family.rules(config.trunk)}
+    bias = ours["head.bias"] * config.spread + config.center
+    theirs |= {f"{head}.weight": ours["head.weight"] * config.spread, f"{head}.bias": bias}
+    if config.question in ("classification", "tagging"):
+        values["id2label"] = {str(i): label for i, label in enumerate(config.labels)}
+        values["label2id"] = {label: i for i, label in enumerate(config.labels)}
+    if config.question == "regression":
+        values |= {"problem_type": "regression", "id2label": {"0": "score"}, "label2id": {"score": 0}}
+    _write(folder, "bert", values, theirs)
+    return f"BertFor{kind}, {compare_numbers(_answers(loaded, folder, rows, kind), 'answers to')}"
+
+
+def _unfit(config: ReaderConfig) -> str:
+    if not isinstance(config.trunk, BertConfig):
+        return f"{config.trunk.kind} reads here, and there are readers with BERT alone"
+    if config.pooling != "first" and config.question not in OF_TOKENS:
+        return f"model.pooling is {config.pooling}, and theirs is first"
+    return "pairs are read in both orders" if config.symmetric else ""
+
+
+def _answers(loaded: Loaded, folder: Path, rows: list[list[int]], kind: str) -> Iterator[tuple[Tensor, Tensor]]:
+    """Ours to each text, and theirs."""
+    config = loaded.model.config
+    theirs = getattr(installed("transformers"), f"AutoModelFor{kind}").from_pretrained(folder).eval()
+    for row in rows:
+        segments = (torch.arange(len(row)) > len(row) // 2).long()[None]
+        ours = loaded.model(Padded.of([row]), segments) * config.spread + config.center
+        batch = {"input_ids": torch.tensor([row]), "token_type_ids": segments}
+        output = theirs(**{name: x[None] if kind == "MultipleChoice" else x for name, x in batch.items()})
+        spans = kind == "QuestionAnswering"
+        yield ours, torch.stack((output.start_logits, output.end_logits), -1) if spans else output.logits
+
+
+@torch.no_grad()
+def compare_numbers(pairs: Iterable[tuple[Tensor, Tensor]], what: str) -> str:
+    """How far our numbers are from those of `transformers`, text by text; raises UserError where it is too far."""
+    differences = [float((ours - theirs).abs().max()) for ours, theirs in pairs]
+    largest, where = max(differences), f"transformers {installed('transformers').__version__}"
+    if largest > SAME:
+        raise UserError(f"the numbers of {where} differ by {largest:.1e}; not exported")
+    return f"checked: {what} {len(differences)} texts differ by {largest:.1e} at most here and in {where}"

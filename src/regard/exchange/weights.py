@@ -38,9 +38,7 @@ class Rule:
 
     def shape(self, ours: Mapping[str, Shape]) -> Shape:
         """Of theirs."""
-        first, *rest = (ours[name] for name in self.ours)
-        shape = (first[0] + sum(each[0] for each in rest) + self.skip, *first[1:])
-        return (1, *shape) if self.lead else shape[::-1] if self.turned else shape
+        return tuple(self.to_theirs({name: torch.empty(ours[name], device="meta") for name in self.ours}).shape)
 
     def to_ours(self, theirs: Tensor, shapes: Mapping[str, Shape]) -> dict[str, Tensor]:
         plain = theirs[0] if self.lead else theirs.T if self.turned else theirs
