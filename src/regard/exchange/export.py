@@ -46,15 +46,15 @@ def export(loaded: Loaded, kind: str, out: Path, texts: Sequence[str] = ()) -> s
     new_place(out)
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     with new_folder(out) as folder:
-        whole = "words" not in tokenizers.source.content()  # ids of other pieces than its library's are in no one file
-        if whole:
+        portable = "words" not in tokenizers.source.content()  # else its ids are not those of its library's file
+        if portable:
             _write_words(folder, loaded)
         texts, rows = read_texts(loaded, texts)
         summary, outputs = FORMATS[kind](loaded, folder, rows)
-        if whole:
+        if portable:
             _check_words(loaded, folder, texts, rows, outputs)
         write_readme(folder, kind, loaded, out.name, texts[:1], longest(loaded, 256))
-        return summary if whole else f"{summary}; without a tokenizer: use the sentencepiece models that it came with"
+    return summary if portable else f"{summary}; without a tokenizer: use the sentencepiece models that it came with"
 
 
 def new_place(out: Path) -> None:

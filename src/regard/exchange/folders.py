@@ -88,12 +88,12 @@ def words_of(path: Path) -> Tokenizers:
     if any((folder / name).is_file() for name in ("recipe.yaml", "tokenizer-source.json")):
         return load_tokenizers(folder)
     if (folder / CONFIG).is_file():
-        found = load_any(folder).tokenizers
+        tokenizers = load_any(folder).tokenizers
     else:
         alone = read_tokenizer(folder)
-        found = None if alone is None else Tokenizers(alone, alone)
-    if found is None:
+        tokenizers = None if alone is None else Tokenizers(alone, alone)
+    if tokenizers is None:
         raise UserError(
             f"{folder}: holds no tokenizer; it needs tokenizer.json, vocab.json and merges.txt, or vocab.txt"
         )
-    return found
+    return tokenizers

@@ -64,15 +64,15 @@ def read_folder(folder: Path) -> Loaded:
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
     tokenizers = _tokenizers(folder, config)
-    if isinstance(config, BertConfig) and tokenizers is not None:  # its settings do not say which these are
-        start, end, mask = (tokenizers.source.id_of(name) for name in ("[CLS]", "[SEP]", MASK))
-        if start is not None and end is not None and mask is not None:
-            config = replace(config, start=start, end=end, mask=mask)
     given = Given(values)
     longest = int(given.number("max_position_embeddings", given.number("n_positions", 1024)))
     if given.problems:
         raise UserError(f"{path}: {'; '.join(given.problems)}")
     if isinstance(config, BertConfig):
+        if tokenizers is not None:  # its settings do not say which these are
+            start, end, mask = (tokenizers.source.id_of(name) for name in ("[CLS]", "[SEP]", MASK))
+            if start is not None and end is not None and mask is not None:
+                config = replace(config, start=start, end=end, mask=mask)
         config, longest = _read_sentences(folder, config, longest)
     weights = read_weights(folder, family.rules(config), shapes_of(config), family.prefix, family.ignored)
     spec, model = spec_of(config), MODELS[type(config)](config)

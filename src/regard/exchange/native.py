@@ -34,11 +34,10 @@ def export_native(loaded: Loaded, out: Path, texts: Sequence[str], precision: st
         save_tokenizers(folder, tokenizers)
         save_settings(folder, loaded.config, loaded.task, loaded.search, loaded.max_length, {})
         write_readme(folder, "native", loaded, out.name, texts[:1])
-        again = load_folder(folder).native()
         reference, before = _timed(TorchEngine(loaded.model), loaded, rows)
-        found, after = _timed(NativeEngine(again), loaded, rows)
-        same = _compared(loaded, rows, reference, found)
-    return f"{precision}: {same}, {before / after:.1f} times as fast as torch"
+        prepared_outputs, after = _timed(NativeEngine(load_folder(folder).native()), loaded, rows)
+        summary = _compared(loaded, rows, reference, prepared_outputs)
+    return f"{precision}: {summary}, {before / after:.1f} times as fast as torch"
 
 
 def _timed(engine: Engine, loaded: Loaded, rows: list[list[int]]) -> tuple[list[Hypothesis], float]:

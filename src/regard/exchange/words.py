@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -91,18 +90,11 @@ def _wordpiece(folder: Path, vocabulary: int | None) -> ForeignTokenizer:
     return ForeignTokenizer(json.loads(library.to_str()), controls, vocabulary or len(words), (ends[0], ends[1]))
 
 
-@dataclass(frozen=True)
-class Spm:
-    """A model, and a library that cuts as it does."""
+def read_spm(path: Path) -> tuple[list[Piece], Mapping[str, Any]]:
+    """A model's pieces, and a library that cuts as it does: with their ids if it is of kind bpe, else with nobody's.
 
-    kind: str
-    pieces: list[Piece]
-    library: Mapping[str, Any]
-    """Its ids are those of a BPE model, and nobody's of a unigram model."""
-
-
-def read_spm(path: Path) -> Spm:
-    """Raises UserError for what is no such model, or one of a kind that is unknown here."""
+    Raises UserError for what is no such model, or one of a kind that is unknown here.
+    """
     proto = installed("sentencepiece.sentencepiece_model_pb2").ModelProto()
     with no_panic(f"{path}: is no model of sentencepiece that Regard reads"):
         proto.ParseFromString(read_regular(path, LARGEST))
@@ -118,9 +110,9 @@ def read_spm(path: Path) -> Spm:
         spaced = settings.escape_whitespaces and not trainer.treat_whitespace_as_suffix
         if odd or sum(each == UNKNOWN for _, _, each in pieces) != 1 or not spaced:
             raise ValueError(f"of kind {kind}, spaces after words or as they are, or pieces of types {odd}")
-        library = Library(_unigram(pieces) if kind == "unigram" else _bpe(pieces))
+        library = Library(_cutter(kind, pieces))
         library.normalizer = _normaliser(settings)
-        return Spm(kind, pieces, json.loads(library.to_str()))
+        return pieces, json.loads(library.to_str())
 
 
 def marian_tokenizers(folder: Path, vocabulary: int) -> Tokenizers:
@@ -133,32 +125,29 @@ def marian_tokenizers(folder: Path, vocabulary: int) -> Tokenizers:
             raise ValueError(f"numbers beyond the {vocabulary} words of the model")
         controls = {i: word for word, i in words.items() if word in MARKS or CODE.fullmatch(word)}
         spelled = {word: i for word, i in words.items() if i not in controls or i == unknown}
-        both = [read_spm(folder / f"{side}.spm").library for side in ("source", "target")]
+        both = [read_spm(folder / f"{side}.spm")[1] for side in ("source", "target")]
         return Tokenizers(*(ForeignTokenizer(each, controls, vocabulary, ([], [end]), spelled) for each in both))
 
 
 def llama_tokenizer(path: Path, vocabulary: int) -> ForeignTokenizer:
     """That of a Llama which came with its sentencepiece model alone."""
-    model = read_spm(path)
-    controls = {i: piece for i, (piece, _, kind) in enumerate(model.pieces) if kind in (UNKNOWN, CONTROL)}
+    pieces, library = read_spm(path)
+    controls = {i: piece for i, (piece, _, what) in enumerate(pieces) if what in (UNKNOWN, CONTROL)}
     before = [i for i, name in controls.items() if name == "<s>"]
-    if model.kind != "bpe":
-        raise UserError(f"{path}: is of kind {model.kind}, and those of Llama are bpe")
+    if (kind := library["model"]["type"].lower()) != "bpe":
+        raise UserError(f"{path}: is of kind {kind}, and those of Llama are bpe")
     with no_panic(f"{path}: does not fit the model"):
-        return ForeignTokenizer(model.library, controls, vocabulary, (before, []))
+        return ForeignTokenizer(library, controls, vocabulary, (before, []))
 
 
-def _unigram(pieces: list[Piece]) -> models.Model:
-    normal = [(piece, score) for piece, score, kind in pieces if kind == NORMAL]
-    # A space is in no text that was normalised: nobody can spell the unknown.
-    return models.Unigram([(" ", min(score for _, score in normal)), *normal], 0, False)
-
-
-def _bpe(pieces: list[Piece]) -> models.Model:
-    pairs = merges_of([(piece, score) for piece, score, kind in pieces if kind == NORMAL])
-    unknown = next(piece for piece, _, kind in pieces if kind == UNKNOWN)
+def _cutter(kind: str, pieces: list[Piece]) -> models.Model:
+    normal = [(piece, score) for piece, score, what in pieces if what == NORMAL]
+    if kind == "unigram":
+        # A space is in no text that was normalised: nobody can spell the unknown.
+        return models.Unigram([(" ", min(score for _, score in normal)), *normal], 0, False)
     numbers, by_bytes = {piece: i for i, (piece, _, _) in enumerate(pieces)}, any(p[2] == BYTE for p in pieces)
-    return models.BPE(numbers, pairs, unk_token=unknown, fuse_unk=True, byte_fallback=by_bytes)
+    unknown = next(piece for piece, _, what in pieces if what == UNKNOWN)
+    return models.BPE(numbers, merges_of(normal), unk_token=unknown, fuse_unk=True, byte_fallback=by_bytes)
 
 
 def _normaliser(settings: Any) -> normalizers.Sequence:
