@@ -35,26 +35,26 @@ def export_native(loaded: Loaded, out: Path, texts: Sequence[str], precision: st
         save_settings(folder, loaded.config, loaded.task, loaded.search, loaded.max_length, {})
         write_readme(folder, "native", loaded, out.name, texts[:1])
         reference, before = _timed(TorchEngine(loaded.model), loaded, rows)
-        prepared_outputs, after = _timed(NativeEngine(load_folder(folder).native()), loaded, rows)
-        summary = _compared(loaded, rows, reference, prepared_outputs)
+        outputs, after = _timed(NativeEngine(load_folder(folder).native()), loaded, rows)
+        summary = _compared(loaded, rows, reference, outputs)
     return f"{precision}: {summary}, {before / after:.1f} times as fast as torch"
 
 
 def _timed(engine: Engine, loaded: Loaded, rows: list[list[int]]) -> tuple[list[Hypothesis], float]:
     engine.decode(rows[:1], loaded.search)
     began = time.perf_counter()
-    found = [best[0] for best in engine.decode(rows, loaded.search)]
-    return found, time.perf_counter() - began
+    outputs = [best[0] for best in engine.decode(rows, loaded.search)]
+    return outputs, time.perf_counter() - began
 
 
-def _compared(loaded: Loaded, rows: list[list[int]], reference: list[Hypothesis], found: list[Hypothesis]) -> str:
+def _compared(loaded: Loaded, rows: list[list[int]], before: list[Hypothesis], after: list[Hypothesis]) -> str:
     """How many outputs are the same, and how likely all are by the model itself, as it was."""
-    same = sum(a.tokens == b.tokens for a, b in zip(reference, found, strict=True))
+    same = sum(a.tokens == b.tokens for a, b in zip(before, after, strict=True))
     summary = f"{same} of {len(rows)} outputs are the same"
     if loaded.task != "translation":
         return summary
     likely = []
-    for outputs in (reference, found):
+    for outputs in (before, after):
         targets = [h.tokens[:-1] if h.tokens[-1] == loaded.config.end else h.tokens for h in outputs]
         likely.append(float(log_probs(loaded.model, rows, targets).sum() / sum(len(h.tokens) for h in outputs)))
     return f"{summary}; log-probability a token, by the model as it was, {likely[0]:.4f} before, {likely[1]:.4f} now"
