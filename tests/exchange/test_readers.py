@@ -24,7 +24,7 @@ from regard.data.tokenizer import MASK, ForeignTokenizer, Tokenizer, Tokenizers
 from regard.decode.config import Greedy
 from regard.errors import UserError
 from regard.exchange.export import export
-from regard.exchange.readers import write_reader
+from regard.exchange.huggingface import write_reader
 from regard.models.build import build
 from regard.models.config import BertConfig, ReaderConfig
 from regard.tasks.folder import Loaded, load_folder, save_model, save_tokenizers

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -55,11 +54,7 @@ def load_foreign(path: Path) -> Loaded:
     """A folder in Hugging Face's layout."""
     from regard.exchange.huggingface import read_folder  # here, so that folders of ours cost no torch
 
-    read = read_folder(path)
-    spec = spec_of(read.model.config)
-    return loaded_of(
-        spec.name, replace(spec.search, never=read.never), read.model, read.tokenizers, read.max_length, path / CONFIG
-    )
+    return read_folder(path)
 
 
 def loaded_of(
@@ -93,12 +88,12 @@ def words_of(path: Path) -> Tokenizers:
     if any((folder / name).is_file() for name in ("recipe.yaml", "tokenizer-source.json")):
         return load_tokenizers(folder)
     if (folder / CONFIG).is_file():
-        found = load_any(folder).tokenizers
+        tokenizers = load_any(folder).tokenizers
     else:
         alone = read_tokenizer(folder)
-        found = None if alone is None else Tokenizers(alone, alone)
-    if found is None:
+        tokenizers = None if alone is None else Tokenizers(alone, alone)
+    if tokenizers is None:
         raise UserError(
             f"{folder}: holds no tokenizer; it needs tokenizer.json, vocab.json and merges.txt, or vocab.txt"
         )
-    return found
+    return tokenizers
