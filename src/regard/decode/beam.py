@@ -8,10 +8,9 @@ import torch
 from torch import Tensor
 
 from regard.decode.config import Beam, Hypothesis
-from regard.decode.filters import apply_all, begin_all, select_all
-from regard.decode.job import Job
+from regard.decode.filters import apply_all
 from regard.decode.stepper import S
-from regard.decode.walk import greedy
+from regard.decode.walk import Job
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,15 +58,6 @@ class Finished:
         ]
 
 
-def beam_search(job: Job[S, Beam]) -> list[list[Hypothesis]]:
-    """The best finished hypotheses of each sentence; a beam of one is greedy search.
-
-    (Searched to the end by the rule below, one hypothesis would go on after its own end mark, for the sake of a
-    length penalty that compares it with itself.)
-    """
-    return greedy(job) if job.search.size == 1 else breadth_first(job)
-
-
 @torch.no_grad()
 def breadth_first(job: Job[S, Beam]) -> list[list[Hypothesis]]:
     """Beam search [Graves 2012; Wu+ 2016, section 7].
@@ -81,7 +71,7 @@ def breadth_first(job: Job[S, Beam]) -> list[list[Hypothesis]]:
     tokens = job.first_tokens()
     everyone = torch.arange(total).repeat_interleave(size)
     state, tokens = state.select(everyone), tokens[everyone]
-    active = select_all(begin_all(job.filters, total), everyone)
+    active = [f.begin(total).select(everyone) for f in job.filters]
 
     rows = torch.arange(total)  # the sentence of each group of K still searching
     log_prob = torch.full((total, size), -torch.inf, dtype=torch.float64)
@@ -124,5 +114,5 @@ def breadth_first(job: Job[S, Beam]) -> list[list[Hypothesis]]:
             rows, limits, finished = rows[going], limits[going], finished.select(going)
             log_prob, index, tokens, words = log_prob[going], index[going], tokens[going], words[going]
         index, tokens, words = index.flatten(), tokens.flatten(), words.flatten(0, 1)
-        state, active = state.select(index), select_all(active, index)
+        state, active = state.select(index), [f.select(index) for f in active]
     return results
