@@ -12,7 +12,7 @@ from regard.attention.mask import Mask
 from regard.attention.multihead import MultiheadAttention
 from regard.attention.site import Site
 from regard.models.config import RecurrentConfig
-from regard.models.seq2seq import Seq2seq, Tables, check_source
+from regard.models.seq2seq import Seq2seq, check_source, word_tables
 from regard.nn.embed import Embedding, OutputHead, word_table
 from regard.nn.recurrent import RecurrentLayers
 from regard.shapes import Padded
@@ -40,9 +40,9 @@ class Recurrent(Seq2seq[RecurrentState]):
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__(config)
         self.config = config
-        tables = Tables.of(config, config.embedding)
-        self.source_embedding = Embedding(tables.source, dropout=config.dropout)
-        self.target_embedding = Embedding(tables.target, dropout=config.dropout)
+        source, target, output = word_tables(config, config.embedding)
+        self.source_embedding = Embedding(source, dropout=config.dropout)
+        self.target_embedding = Embedding(target, dropout=config.dropout)
         self.encoder = RecurrentLayers(config.encoder)
         self.decoder = RecurrentLayers(config.decoder)
         self.attention = MultiheadAttention(config.looking) if config.looking else None
@@ -54,8 +54,7 @@ class Recurrent(Seq2seq[RecurrentState]):
         )
         told = config.width + config.context_width
         self.readout = nn.Linear(told, config.embedding) if config.readout else None
-        output = tables.output if config.readout else word_table(config.target_vocabulary, told)
-        self.head = OutputHead(output, bias=True)
+        self.head = OutputHead(output if config.readout else word_table(config.target_vocabulary, told), bias=True)
         self.watched = "decoder.cross" if config.attention else None
 
     def encode(self, source: Padded, site: Site = Site(), *, watch: bool = False) -> RecurrentState:

@@ -12,7 +12,7 @@ from regard.attention.mask import Mask
 from regard.attention.position import input_position, steps
 from regard.attention.site import Site
 from regard.models.config import TransformerConfig
-from regard.models.seq2seq import Seq2seq, Tables, check_source
+from regard.models.seq2seq import Seq2seq, check_source, word_tables
 from regard.models.writer import moved_right
 from regard.nn.embed import Embedding, OutputHead
 from regard.nn.norm import make_norm
@@ -44,12 +44,12 @@ class Transformer(Seq2seq[TransformerState]):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(config)
         self.config = config
-        tables = Tables.of(config, config.width)
-        self.source_embedding = self._embedding(tables.source)
-        self.target_embedding = self._embedding(tables.target)
+        source, target, output = word_tables(config, config.width)
+        self.source_embedding = self._embedding(source)
+        self.target_embedding = self._embedding(target)
         self.encoder = Stack(config, config.encoder_layers)
         self.decoder = Stack(config, config.decoder_layers, cross=True)
-        self.head = OutputHead(tables.output, bias=config.output_bias)
+        self.head = OutputHead(output, bias=config.output_bias)
         self.longest = config.position.max_length
         self.watched = f"decoder.{config.decoder_layers - 1}.cross"  # the last layer's heads, on average
 
