@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -88,20 +87,18 @@ def greedy(job: Job[S, Search]) -> list[list[Hypothesis]]:
 def sample(job: Job[S, Sample]) -> list[list[Hypothesis]]:
     """A word drawn at each step, by a number that depends on (seed, sentence, step) alone, in any batch."""
     numbers = np.asarray(range(len(job.batch)) if job.sentences is None else job.sentences, dtype=np.int64)
-    return walk(job, partial(_draw, job.search, numbers))
 
+    def draw(log_probs: Tensor, rows: Tensor, step: int) -> Tensor:
+        """The word at which the cumulated probability, likeliest first, passes a uniform number."""
+        number = torch.from_numpy(uniforms(Key(job.search.seed, ("sample",)), numbers[rows.numpy()], step))
+        ordered, words = truncate(log_probs, job.search)
+        reached = ordered.double().softmax(-1).cumsum(-1)
+        # Rounding may leave the last sum below 1; never draw a word of probability 0 for it.
+        place = (reached <= number[:, None] * reached[:, -1:]).sum(-1)
+        place = place.minimum((ordered > -torch.inf).sum(-1) - 1)
+        return words.gather(1, place[:, None])[:, 0]
 
-def _draw(
-    search: Sample, numbers: np.ndarray[Any, np.dtype[np.int64]], log_probs: Tensor, rows: Tensor, step: int
-) -> Tensor:
-    """The word at which the cumulated probability, likeliest first, passes a uniform number."""
-    number = torch.from_numpy(uniforms(Key(search.seed, ("sample",)), numbers[rows.numpy()], step))
-    ordered, words = truncate(log_probs, search)
-    reached = ordered.double().softmax(-1).cumsum(-1)
-    # Rounding may leave the last sum below 1; never draw a word of probability 0 for it.
-    place = (reached <= number[:, None] * reached[:, -1:]).sum(-1)
-    place = place.minimum((ordered > -torch.inf).sum(-1) - 1)
-    return words.gather(1, place[:, None])[:, 0]
+    return walk(job, draw)
 
 
 def truncate(log_probs: Tensor, search: Sample) -> tuple[Tensor, Tensor]:
