@@ -22,13 +22,6 @@ class Finished:
     length: Tensor  # (B, K)
     words: Tensor  # (B, K, longest)
 
-    @staticmethod
-    def none(sentences: int, beam: int, longest: int) -> Finished:
-        size = sentences, beam
-        none = torch.full(size, -torch.inf, dtype=torch.float64)
-        length = torch.zeros(size, dtype=torch.long)
-        return Finished(none, none, length, torch.zeros(*size, longest, dtype=torch.long))
-
     def add(self, score: Tensor, log_prob: Tensor, words: Tensor) -> Finished:
         """With candidates (B, K) of one length, words (B, K, length); score -inf for those that have not ended."""
         size, longest = self.words.shape[1:]
@@ -79,7 +72,8 @@ def breadth_first(job: Job[S, Beam]) -> list[list[Hypothesis]]:
     words = torch.zeros(total * size, 0, dtype=torch.long)
     limits = job.limits()  # of each sentence still searching
     longest = int(limits.max())
-    finished = Finished.none(total, size, longest)
+    none, lengths = torch.full_like(log_prob, -torch.inf), torch.zeros(total, size, dtype=torch.long)
+    finished = Finished(none, none, lengths, torch.zeros(total, size, longest, dtype=torch.long))
     results: list[list[Hypothesis]] = [[] for _ in range(total)]
 
     for length in range(1, longest + 1):

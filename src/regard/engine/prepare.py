@@ -206,11 +206,8 @@ class Preparation:
         if longest is None:
             return {}
         sides = {"source": "source_embedding", "target": self.own} if self.two else {"target": self.own}
-        name = "position.encoding.table"
-        return {
-            side: _filled(self._take(f"{own}.{name}", longest, self.settings.width), but=0)
-            for side, own in sides.items()
-        }
+        tables = {side: f"{embedding}.position.encoding.table" for side, embedding in sides.items()}
+        return {s: _filled(self._take(name, longest, self.settings.width), but=0) for s, name in tables.items()}
 
     def all(self) -> Iterator[Array]:
         settings, normed = self.settings, self.settings.embedding_norm

@@ -29,13 +29,12 @@ class Seq2seqConfig(Bounded):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.tied == "all" and self.source_vocabulary != self.target_vocabulary:
-            raise UserError(
-                f"tied: all of {self.source_vocabulary} and {self.target_vocabulary} words; use tied: output"
-            )
+        source, target = self.source_vocabulary, self.target_vocabulary
+        if self.tied == "all" and source != target:
+            raise UserError(f"tied: all of {source} and {target} words; use tied: output")
         for name in ("start", "end"):
-            if self.target_vocabulary and not 0 <= getattr(self, name) < self.target_vocabulary:
-                raise UserError(f"{name} token {getattr(self, name)} is outside {self.target_vocabulary} words")
+            if target and not 0 <= getattr(self, name) < target:
+                raise UserError(f"{name} token {getattr(self, name)} is outside {target} words")
 
     def sized(self, source_vocabulary: int, target_vocabulary: int) -> Self:
         """The same, for vocabularies of so many words."""

@@ -46,12 +46,8 @@ class Recurrent(Seq2seq[RecurrentState]):
         self.encoder = RecurrentLayers(config.encoder)
         self.decoder = RecurrentLayers(config.decoder)
         self.attention = MultiheadAttention(config.looking) if config.looking else None
-        num_states = config.encoder.num_states
-        self.bridge = (
-            nn.Linear(config.width * num_states, config.width * num_states * config.decoder_layers)
-            if config.bridge == "linear"
-            else None
-        )
+        size = config.width * config.encoder.num_states  # of one layer's state
+        self.bridge = nn.Linear(size, size * config.decoder_layers) if config.bridge == "linear" else None
         told = config.width + config.context_width
         self.readout = nn.Linear(told, config.embedding) if config.readout else None
         self.head = OutputHead(output if config.readout else word_table(config.target_vocabulary, told), bias=True)
@@ -66,13 +62,9 @@ class Recurrent(Seq2seq[RecurrentState]):
         if self.bridge is not None:
             hidden = torch.tanh(self.bridge(final[:, -1].flatten(1)))
             hidden = hidden.unflatten(1, (self.config.decoder_layers, -1, self.config.width))
-        return RecurrentState(
-            hidden[:, :, None],
-            self.attention.memorise(read.x) if self.attention else None,
-            source.lengths,
-            final[:, -1, 0] if self.config.encoding == "every" else None,
-            watch,
-        )
+        memory = self.attention.memorise(read.x) if self.attention else None
+        encoding = final[:, -1, 0] if self.config.encoding == "every" else None
+        return RecurrentState(hidden[:, :, None], memory, source.lengths, encoding, watch)
 
     def read(self, prefix: Padded, state: RecurrentState) -> RecurrentState:
         for t in range(prefix.tokens.shape[1] - 1):  # rows with a shorter prefix wait in their state

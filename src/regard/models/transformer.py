@@ -55,18 +55,13 @@ class Transformer(Seq2seq[TransformerState]):
 
     def _embedding(self, table: nn.Parameter) -> Embedding:
         config = self.config
-        return Embedding(
-            table,
-            position=input_position(config.position, config.width),
-            scaled=config.scaled_embedding,
-            norm=make_norm(config.norm, config.width, config.norm_eps) if config.embedding_norm else None,
-            dropout=config.dropout,
-        )
+        position = input_position(config.position, config.width)
+        norm = make_norm(config.norm, config.width, config.norm_eps) if config.embedding_norm else None
+        return Embedding(table, position=position, scaled=config.scaled_embedding, norm=norm, dropout=config.dropout)
 
     def encode(self, source: Padded, site: Site = Site(), *, watch: bool = False) -> TransformerState:
         check_source(source)
-        length = source.tokens.shape[1]
-        positions, _ = steps(length, length, None, source.tokens.device)
+        positions = torch.arange(source.tokens.shape[1], device=source.tokens.device)[None]
         x = self.source_embedding(source.tokens, positions, source.lengths, site / "source")
         encoded = self.encoder(x, mask=Mask.padding(source.lengths), site=site / "encoder")
         memory = self.decoder.memorise(encoded.x)
@@ -77,13 +72,8 @@ class Transformer(Seq2seq[TransformerState]):
         num_keys = state.past.num_keys + tokens.shape[1]
         positions, _ = steps(tokens.shape[1], num_keys, state.past.starts, tokens.device)
         x = self.target_embedding(tokens, positions, None, site / "target")
-        stacked = self.decoder(
-            x,
-            mask=Mask.causal(),
-            memory=Memory(state.memory, Mask.padding(state.lengths)),
-            past=state.past,
-            site=site / "decoder",
-        )
+        memory = Memory(state.memory, Mask.padding(state.lengths))
+        stacked = self.decoder(x, mask=Mask.causal(), memory=memory, past=state.past, site=site / "decoder")
         return stacked.x, replace(state, past=stacked.past)
 
     def read(self, prefix: Padded, state: TransformerState) -> TransformerState:
