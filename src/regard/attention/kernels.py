@@ -8,7 +8,6 @@ Every kernel equals `reference`; one that cannot do what is asked says why, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -213,13 +212,12 @@ class Chunked(Kernel):
         batch, heads, num_queries, num_keys = problem.size
         width = 1 if problem.score.scale(1) is not None else problem.q.shape[-1]  # a vector for each pair, or a number
         fitting = self.numbers // (batch * heads * min(self.columns, num_keys) * width)
-        outs = []
-        for rows in _slices(num_queries, max(1, min(self.rows, fitting))):
-            part = partial(self._attend_rows, problem, rows)
-            # Recomputed in backward: a block of queries is all that is ever held.
-            outs.append(
-                checkpoint(part, use_reentrant=False, preserve_rng_state=False) if torch.is_grad_enabled() else part()
-            )
+        # Recomputed in backward: a block of queries is all that is ever held.
+        recomputed = partial(checkpoint, use_reentrant=False, preserve_rng_state=False)
+        outs, step = [], max(1, min(self.rows, fitting))
+        for start in range(0, num_queries, step):
+            part = partial(self._attend_rows, problem, slice(start, start + step))
+            outs.append(recomputed(part) if torch.is_grad_enabled() else part())
         return torch.cat(outs, dim=2)
 
     def _attend_rows(self, problem: Problem, rows: slice) -> Tensor:
@@ -228,7 +226,8 @@ class Chunked(Kernel):
         largest = q.new_full((*q.shape[:3], 1), -torch.inf)
         total = q.new_zeros((*q.shape[:3], 1))
         out = q.new_zeros((*q.shape[:3], problem.v.shape[-1]))
-        for columns in _slices(problem.k.shape[2], self.columns):
+        for start in range(0, problem.k.shape[2], self.columns):
+            columns = slice(start, start + self.columns)
             k, v = (each_head(x[:, :, columns], heads) for x in (problem.k, problem.v))
             scores = problem.score.pairs(q, k)
             if (bias := problem.bias_of(rows, columns)) is not None:
@@ -266,10 +265,6 @@ def _fits(x: Tensor, size: tuple[int, ...], what: str) -> None:
             f"{what} of shape {tuple(x.shape)} does not fit scores of {size} (batch, heads, queries, keys); "
             "each axis must be 1 or that size"
         )
-
-
-def _slices(size: int, step: int) -> Iterator[slice]:
-    return (slice(start, min(start + step, size)) for start in range(0, size, step))
 
 
 KERNELS: dict[str, Kernel] = {"reference": Reference(), "fused": Fused(), "chunked": Chunked()}
