@@ -79,7 +79,9 @@ class Look:
         rows, columns = (vars(self)[side] for side in self.sides(path))
         weights = self.told.maps[path] if pieces else self.told.merged(path, rows.groups, columns.groups)
         names = (columns.pieces, rows.pieces) if pieces else (columns.words, rows.words)
-        return Picture(*names, _head(weights, head, path).tolist())
+        if head is not None and not 0 <= head < len(weights):
+            raise UserError(f"{path} has heads 0 to {len(weights) - 1}, not {head}")
+        return Picture(*names, (weights.mean(0) if head is None else weights[head]).tolist())
 
     def json(self) -> dict[str, Any]:
         """Everything, labelled; besides, of each head the entropy of its rows in bits, and how much of each source
@@ -154,11 +156,3 @@ def _packed(path: str, weights: Tensor, rows: str, columns: str) -> dict[str, An
     numbers = weights.detach().float().contiguous().numpy().astype("<f4").tobytes()
     shape = {"rows": rows, "columns": columns, "heads": len(weights)}
     return {"name": path, **shape, "weights": base64.b64encode(numbers).decode()}
-
-
-def _head(weights: Tensor, head: int | None, path: str) -> Tensor:
-    if head is None:
-        return weights.mean(0)
-    if not 0 <= head < len(weights):
-        raise UserError(f"{path} has heads 0 to {len(weights) - 1}, not {head}")
-    return weights[head]
