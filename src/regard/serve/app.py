@@ -18,10 +18,11 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from regard.serve import describe, libre, openai, own
+from regard.serve.desk import BusyError, RefusedError
 from regard.serve.figures import Figures
 from regard.serve.house import House
 from regard.serve.keys import is_own_host, is_own_page, known
-from regard.serve.wire import BUSY, GONE, RefusedError
+from regard.serve.wire import GONE
 
 Handler = Callable[[House, Request], Awaitable[Response]]
 HEADERS = [
@@ -142,7 +143,7 @@ class Guard:
             if scope["method"] == "POST" and path in ROUTES and ROUTES[path].asks is not None:
                 body = [{"type": "http.request", "body": await self._body(request, keyed), "more_body": False}]
                 if self.inside >= self.house.limits.requests or self.house.full:
-                    raise RefusedError(503, BUSY)
+                    raise BusyError
         except RefusedError as error:
             response = refused(path, error)
             if error.status == 401:

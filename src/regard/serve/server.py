@@ -141,8 +141,8 @@ async def _run(house: House, listening: socket.socket) -> None:
     host, port = listening.getsockname()[:2]
     say("loading")
     await house.open()
-    for number, place in enumerate(house.places):
-        own = [f"{each.source} to {each.target}" for each in house.directions if each.model == number]
+    for place in house.places:
+        own = [f"{each.source} to {each.target}" for each in house.directions if each.place is place]
         say(f"{place.name}: {', '.join(own) or 'texts'} ({place.desk.model['engine']})")
     say(f"http://{f'[{host}]' if ':' in host else host}:{port}")
     how: dict[str, Any] = {"ws": "none", "proxy_headers": False, "h11_max_incomplete_event_size": HEADER}

@@ -2,11 +2,13 @@
 
     python -m regard.serve.worker       (started by the service; messages on standard input and output)
 
-It ends with its input. A job is a dictionary with a number; parts of an answer and the answer carry that number.
+A message is a line of JSON. A job is one with a number; parts of an answer and the answer carry that number. The worker
+ends with its input.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import queue
 import signal
@@ -19,7 +21,6 @@ from typing import Any, BinaryIO
 
 from regard import load
 from regard.errors import UserError
-from regard.serve.frames import pack, read
 from regard.serve.jobs import JOBS, alone_of, described
 
 BEAT = 0.5  # seconds
@@ -39,11 +40,16 @@ class Worker:
 
     def send(self, message: dict[str, Any]) -> None:
         with self.lock:
-            self.taken.write(pack(message))
+            self.taken.write(json.dumps(message).encode() + b"\n")
             self.taken.flush()
 
+    def receive(self) -> Any:
+        """The next message, or None at the end."""
+        line = self.given.readline()
+        return json.loads(line) if line.endswith(b"\n") else None
+
     def run(self) -> None:
-        settings = read(self.given)
+        settings = self.receive()
         if settings is None:
             return
         try:
@@ -62,15 +68,12 @@ class Worker:
         """Work until the service is gone."""
         for act in (self._beat, *[self._work] * lanes):
             threading.Thread(target=act, daemon=True).start()
-        self._listen()
-        os._exit(0)  # the service is gone
-
-    def _listen(self) -> None:
-        while (message := read(self.given)) is not None:
+        while (message := self.receive()) is not None:
             if "drop" in message:
                 self.dropped.add(message["drop"])
             else:
                 self.jobs.put(message)
+        os._exit(0)
 
     def _beat(self) -> None:
         while True:
