@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from pydantic import BaseModel
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -19,7 +20,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from regard.serve import describe, libre, openai, own
 from regard.serve.desk import BusyError, RefusedError
-from regard.serve.figures import Figures
 from regard.serve.house import House
 from regard.serve.keys import is_own_host, is_own_page, known
 from regard.serve.wire import GONE
@@ -39,29 +39,34 @@ class Entry:
 
     method: str
     act: Handler
-    answers: Any
+    answers: dict[str, Any]
     asks: type[BaseModel] | None = None
     form: bool = False
     streams: bool = False
 
 
 ROUTES = {
-    "/translate": Entry("POST", libre.translate, describe.Translated, libre.Translate, form=True),
-    "/detect": Entry("POST", libre.detect, list[describe.Detected], libre.Detect, form=True),
-    "/languages": Entry("GET", libre.languages, list[describe.Language]),
-    "/frontend/settings": Entry("GET", libre.settings, dict[str, Any]),
-    "/health": Entry("GET", libre.health, describe.Health),
-    "/v1/models": Entry("GET", openai.models, dict[str, Any]),
-    "/v1/models/{model}": Entry("GET", openai.model, dict[str, Any]),
-    "/v1/completions": Entry("POST", openai.complete, describe.Completion, openai.Complete, streams=True),
-    "/api/translate": Entry("POST", own.translate, describe.Translations, own.Translate),
-    "/api/attention": Entry("POST", own.attention, dict[str, Any], own.Attention),
-    "/api/models": Entry("GET", own.models, dict[str, Any]),
-    "/ready": Entry("GET", own.ready, describe.Ready),
+    "/translate": Entry("POST", libre.translate, describe.TRANSLATED, libre.Translate, form=True),
+    "/detect": Entry("POST", libre.detect, describe.many(describe.DETECTED), libre.Detect, form=True),
+    "/languages": Entry("GET", libre.languages, describe.many(describe.LANGUAGE)),
+    "/frontend/settings": Entry("GET", libre.settings, describe.OBJECT),
+    "/health": Entry("GET", libre.health, describe.HEALTH),
+    "/v1/models": Entry("GET", openai.models, describe.OBJECT),
+    "/v1/models/{model}": Entry("GET", openai.model, describe.OBJECT),
+    "/v1/completions": Entry("POST", openai.complete, describe.COMPLETION, openai.Complete, streams=True),
+    "/api/translate": Entry("POST", own.translate, describe.TRANSLATIONS, own.Translate),
+    "/api/attention": Entry("POST", own.attention, describe.OBJECT, own.Attention),
+    "/api/models": Entry("GET", own.models, describe.OBJECT),
+    "/ready": Entry("GET", own.ready, describe.READY),
 }
 PAGE = {"/": "serve/page/index.html"}
 PAGE |= {f"/{name}": f"serve/page/{name}" for name in ("page.js", "page.css", "icon.svg")}
 PAGE |= {f"/{name}": f"look/web/{name}" for name in ("view.js", "view.css")}
+STATE = {
+    "waiting": "Requests that wait for the worker",
+    "ready": "Whether the worker is there",
+    "restarts": "Workers that had to be replaced",
+}
 KINDS = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 
 
@@ -118,6 +123,25 @@ def refused(path: str, error: RefusedError) -> JSONResponse:
     else:
         told = error.message
     return JSONResponse({"error": told}, error.status, headers)
+
+
+class Figures:
+    """Counters for Prometheus; labels are routes and statuses, never anything that a client sent."""
+
+    def __init__(self, house: House) -> None:
+        self.house, self.registry = house, CollectorRegistry()
+        self.requests = Counter("regard_requests", "Requests", ["route", "status"], registry=self.registry)
+        self.seconds = Histogram("regard_seconds", "Seconds of a request", ["route"], registry=self.registry)
+        self.gauges = {name: Gauge(f"regard_{name}", about, registry=self.registry) for name, about in STATE.items()}
+
+    def count(self, route: str, status: int, seconds: float) -> None:
+        self.requests.labels(route, str(status)).inc()
+        self.seconds.labels(route).observe(seconds)
+
+    def response(self) -> Response:
+        for name, gauge in self.gauges.items():
+            gauge.set(self.house.state[name])
+        return Response(generate_latest(self.registry), media_type=CONTENT_TYPE_LATEST)
 
 
 class Guard:

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import islice
+from math import inf
 from typing import Any
 
 from regard.errors import UserError
@@ -98,8 +99,7 @@ class Desk:
     refused: str = ""
     """Why there is no worker and will be none."""
     restarts: int = 0
-    started: bool = False
-    signed: float = 0.0
+    signed: float = -inf
     """When the worker was heard of last."""
     waiting: deque[Task] = field(default_factory=deque)
     doing: dict[int, Job] = field(default_factory=dict)
@@ -113,7 +113,7 @@ class Desk:
 
     @property
     def ready(self) -> bool:
-        return self.started and time.monotonic() < self.signed + self.limits.unsure
+        return time.monotonic() < self.signed + self.limits.unsure
 
     @property
     def full(self) -> bool:
@@ -255,7 +255,7 @@ class Desk:
 
     async def _replace(self) -> None:
         """A new worker; what was in work is done again by it, once."""
-        self.started = False
+        self.signed = -inf
         self.restarts += 1
         warn("a worker ended or hung, and is replaced")
         await self._kill()
@@ -269,9 +269,9 @@ class Desk:
                 task.answer.set_exception(RefusedError(500, "the worker ended while it did this"))
             else:
                 self.waiting.appendleft(task)
-        while not self.started:
+        while True:
             try:
-                await self._start()
+                return await self._start()
             except (UserError, OSError, asyncio.IncompleteReadError):
                 await self._kill()
                 await asyncio.sleep(1)
@@ -284,7 +284,7 @@ class Desk:
         if "refused" in message:
             self.refused = message["refused"]
             raise UserError(self.refused)
-        self.model, self.started, self.signed = message["ready"], True, time.monotonic()
+        self.model, self.signed = message["ready"], time.monotonic()
 
     async def _kill(self) -> None:
         if self.process is not None:

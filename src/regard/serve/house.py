@@ -66,8 +66,10 @@ class House:
     warming: list[asyncio.Task[None]] = field(default_factory=list)
 
     @property
-    def ready(self) -> bool:
-        return all(place.desk.ready for place in self.places)
+    def state(self) -> dict[str, int]:
+        desks = [place.desk for place in self.places]
+        waiting, restarts = sum(len(desk.waiting) for desk in desks), sum(desk.restarts for desk in desks)
+        return {"ready": all(desk.ready for desk in desks), "waiting": waiting, "restarts": restarts}
 
     @property
     def full(self) -> bool:

@@ -52,7 +52,6 @@ def _of_corpus(corpus: dict[str, Any]) -> Languages | None:
 def _corpora(folder: Path) -> list[dict[str, Any]]:
     try:
         recipe = yaml.safe_load((folder / "recipe.yaml").read_bytes()[:MOST])
-        found = recipe["data"]["train"]
+        return [corpus for corpus in recipe["data"]["train"] if isinstance(corpus, dict)]
     except (OSError, yaml.YAMLError, KeyError, TypeError):
         return []
-    return [corpus for corpus in found if isinstance(corpus, dict)] if isinstance(found, list) else []

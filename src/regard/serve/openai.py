@@ -143,7 +143,7 @@ async def _events(given: Complete, head: dict[str, Any], desk: Desk, task: Task,
         if given.echo:
             for i in range(len(task.texts) * given.n):
                 yield event([_choice(i, task.texts[i // given.n])])
-        async for part in _until_none(parts):
+        while (part := await _next(parts)) is not None:
             yield event([_choice(part["index"], part["text"])]) if part else ": ping\n\n"
         outputs = work.result()
         for i, output in enumerate(outputs):
@@ -158,14 +158,10 @@ async def _events(given: Complete, head: dict[str, Any], desk: Desk, task: Task,
         work.cancel()
 
 
-async def _until_none(parts: Parts) -> AsyncIterator[dict[str, Any]]:
-    """What comes; an empty one for every silence."""
-    while True:
-        try:
-            async with asyncio.timeout(PING):
-                part = await parts.get()
-        except TimeoutError:
-            part = {}
-        if part is None:
-            return
-        yield part
+async def _next(parts: Parts) -> dict[str, Any] | None:
+    """An empty one for every silence."""
+    try:
+        async with asyncio.timeout(PING):
+            return await parts.get()
+    except TimeoutError:
+        return {}

@@ -74,10 +74,7 @@ async def attention(house: House, request: Request) -> JSONResponse:
 
 async def ready(house: House, request: Request) -> JSONResponse:
     """Whether it can work now: every model's worker is there, and gave a sign of life lately."""
-    desks = [place.desk for place in house.places]
-    waiting, restarts = sum(len(desk.waiting) for desk in desks), sum(desk.restarts for desk in desks)
-    state = {"ready": house.ready, "waiting": waiting, "restarts": restarts}
-    return JSONResponse(state, 200 if house.ready else 503)
+    return JSONResponse(state := house.state, 200 if state["ready"] else 503)
 
 
 async def models(house: House, request: Request) -> JSONResponse:
