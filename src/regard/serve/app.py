@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from typing import Any
 
@@ -13,6 +14,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, G
 from pydantic import BaseModel
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -72,18 +74,16 @@ KINDS = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg":
 
 def app(house: House) -> Starlette:
     figures = Figures(house)
-    routes = [
-        Route(path, _endpoint(house, figures, path, each.act), methods=[each.method]) for path, each in ROUTES.items()
-    ]
-    told = JSONResponse(describe.description(ROUTES, house))
-    routes += [Route("/openapi.json", lambda request: told, methods=["GET"])]
+    answer = partial(_answer, house, figures)
+    routes = [Route(path, partial(answer, path), methods=[entry.method]) for path, entry in ROUTES.items()]
+    description = JSONResponse(describe.description(ROUTES, house))
+    routes += [Route("/openapi.json", lambda request: description, methods=["GET"])]
     routes += [Route("/metrics", lambda request: figures.response(), methods=["GET"])]
     routes += [Route(path, _still(name), methods=["GET"]) for path, name in PAGE.items()]
-    handlers: dict[Any, Any] = {HTTPException: _odd}
-    made = Starlette(routes=routes, exception_handlers=handlers)
-    made.router.redirect_slashes = False
-    made.add_middleware(Guard, house=house, figures=figures)
-    return made
+    guard = Middleware(Guard, house=house, figures=figures)
+    service = Starlette(routes=routes, middleware=[guard], exception_handlers={HTTPException: _odd})
+    service.router.redirect_slashes = False
+    return service
 
 
 def _still(name: str) -> Callable[[Request], Response]:
@@ -92,37 +92,33 @@ def _still(name: str) -> Callable[[Request], Response]:
     return lambda request: Response(data, media_type=KINDS[name.rpartition(".")[2]])
 
 
-def _odd(request: Request, error: HTTPException) -> JSONResponse:
-    """Of a path or method that is not offered."""
-    told = {404: "there is nothing here; GET /openapi.json tells what is offered", 405: "this is asked in another way"}
-    response = refused(request.url.path, RefusedError(error.status_code, told.get(error.status_code, error.detail)))
+def _odd(request: Request, error: Any) -> JSONResponse:
+    """Of an HTTPException: a path or method that is not offered."""
+    why = {404: "there is nothing here; GET /openapi.json tells what is offered", 405: "this is asked in another way"}
+    response = refused(request.url.path, RefusedError(error.status_code, why.get(error.status_code, error.detail)))
     response.headers.update(error.headers or {})
     return response
 
 
-def _endpoint(house: House, figures: Figures, path: str, act: Handler) -> Callable[[Request], Awaitable[Response]]:
-    async def answer(request: Request) -> Response:
-        began = time.perf_counter()
-        try:
-            response = await act(house, request)
-        except RefusedError as error:
-            response = refused(path, error)
-        figures.count(path, response.status_code, time.perf_counter() - began)
-        return response
-
-    return answer
+async def _answer(house: House, figures: Figures, path: str, request: Request) -> Response:
+    began = time.perf_counter()
+    try:
+        response = await ROUTES[path].act(house, request)
+    except RefusedError as error:
+        response = refused(path, error)
+    figures.count(path, response.status_code, time.perf_counter() - began)
+    return response
 
 
 def refused(path: str, error: RefusedError) -> JSONResponse:
     """In the shape of the interface that was asked."""
-    headers = {"Retry-After": "1"} if error.status in (429, 503) else {}
+    headers = {"Retry-After": "1"} if error.status == 503 else {}
+    body: Any = error.message
     if path.startswith("/v1/"):
         kind = "invalid_request_error" if error.status < 500 else "server_error"
         code = {401: "invalid_api_key", 404: "model_not_found", 503: "server_is_overloaded"}.get(error.status)
-        told: Any = {"message": error.message, "type": kind, "param": error.param, "code": code}
-    else:
-        told = error.message
-    return JSONResponse({"error": told}, error.status, headers)
+        body = {"message": error.message, "type": kind, "param": error.param, "code": code}
+    return JSONResponse({"error": body}, error.status, headers)
 
 
 class Figures:
@@ -166,7 +162,8 @@ class Guard:
             keyed = self._checked(request := Request(scope, receive))
             if scope["method"] == "POST" and path in ROUTES and ROUTES[path].asks is not None:
                 body = [{"type": "http.request", "body": await self._body(request, keyed), "more_body": False}]
-                if self.inside >= self.house.limits.requests or self.house.full:
+                full = all(place.desk.full for place in self.house.places)
+                if full or self.inside >= self.house.limits.requests:
                     raise BusyError
         except RefusedError as error:
             response = refused(path, error)

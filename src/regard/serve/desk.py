@@ -51,8 +51,8 @@ class Task:
     how: dict[str, Any]
     texts: list[str]
     size: int
-    answer: asyncio.Future[Any]
     heard: Heard | None = None
+    answer: asyncio.Future[Any] = field(default_factory=asyncio.Future)
     tries: int = 0
 
 
@@ -62,7 +62,7 @@ class Job:
 
     number: int
     tasks: list[Task]
-    done: asyncio.Future[dict[str, Any]]
+    done: asyncio.Future[dict[str, Any]] = field(default_factory=asyncio.Future)
     began: float = field(default_factory=time.monotonic)
     progress: float = field(default_factory=time.monotonic)
 
@@ -124,16 +124,15 @@ class Desk:
     async def open(self) -> None:
         """Start the worker, if it is not there yet; what it refuses is a mistake of the user's."""
         async with self.lock:
-            if self.refused:
-                raise UserError(self.refused)
-            if self.runner is None:
+            if self.runner is None and not self.refused:
                 try:
                     await self._start()
+                    self.runner = asyncio.create_task(self._run())
                 except (UserError, asyncio.IncompleteReadError):
                     await self._kill()
                     self.refused = self.refused or f"{self.folder}: its worker ended at once; the log says why"
-                    raise UserError(self.refused) from None
-                self.runner = asyncio.create_task(self._run())
+            if self.refused:
+                raise UserError(self.refused)
 
     async def close(self) -> None:
         if self.runner is not None:
@@ -150,8 +149,7 @@ class Desk:
         if size > SURE and self.pace.seconds > self.limits.wait and self.pace.time(size) > self.limits.long:
             most = f"at most {self.limits.long:.0f} are spent on a request; send less at once"
             raise BusyError(f"this takes about {self.pace.time(size):.0f} seconds at the pace of late; {most}")
-        size = size or sum(LINE + len(text) for text in texts) or 1
-        task = Task(how, texts, size, asyncio.get_running_loop().create_future(), heard)
+        task = Task(how, texts, size or sum(LINE + len(text) for text in texts) or 1, heard)
         self.waiting.append(task)
         self.wake.set()
         return task
@@ -190,7 +188,7 @@ class Desk:
         """Workers, one after another: each reads and works until it ends, or is found silent or stuck."""
         while True:
             lanes = [self._work] * self.model.get("lanes", 1)
-            parts = [asyncio.create_task(each()) for each in (self._read, self._watch, *lanes)]
+            parts = [asyncio.create_task(each()) for each in (self._read, *lanes)]
             try:
                 await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -206,7 +204,7 @@ class Desk:
                 self.wake.clear()
                 await self.wake.wait()
             self.number += 1
-            job = Job(self.number, self._take(), asyncio.get_running_loop().create_future())
+            job = Job(self.number, self._take())
             texts = [text for task in job.tasks for text in task.texts]
             alone = bool(self.doing) or len(texts) <= FEW
             self.doing[job.number] = job
@@ -230,10 +228,13 @@ class Desk:
                 task.answer.set_result(answer)
 
     async def _read(self) -> None:
-        """All that the worker says; ends with it."""
+        """All that the worker says; ends with it, when there is no sign of it, or when a job makes no progress."""
         while True:
-            message = json.loads(await self.process.stdout.readuntil())
+            async with asyncio.timeout(self.limits.silence):
+                message = json.loads(await self.process.stdout.readuntil())
             self.signed = time.monotonic()
+            if any(self.signed > job.progress + self.limits.stuck for job in self.doing.values()):
+                return
             job = self.doing.get(message.get("number", 0))
             if job is None:
                 continue
@@ -245,26 +246,16 @@ class Desk:
             elif "progress" not in message and not job.done.done():
                 job.done.set_result(message)
 
-    async def _watch(self) -> None:
-        """Ends when there is no sign of the worker, or none of its job."""
-        while True:
-            await asyncio.sleep(self.limits.silence / 10)
-            stuck = any(time.monotonic() > job.progress + self.limits.stuck for job in self.doing.values())
-            if stuck or time.monotonic() > self.signed + self.limits.silence:
-                return
-
     async def _replace(self) -> None:
         """A new worker; what was in work is done again by it, once."""
         self.signed = -inf
         self.restarts += 1
         warn("a worker ended or hung, and is replaced")
         await self._kill()
-        again = [task for job in self.doing.values() for task in job.tasks]
+        again = [task for job in self.doing.values() for task in job.tasks if not task.answer.done()]
         self.doing = {}
         for task in reversed(again):
             task.tries += 1
-            if task.answer.done():
-                continue
             if task.tries >= TRIES or task.heard is not None:
                 task.answer.set_exception(RefusedError(500, "the worker ended while it did this"))
             else:

@@ -13,7 +13,7 @@ from regard.errors import UserError
 from regard.serve.config import Limits
 from regard.serve.desk import LINE, Desk
 from regard.serve.keys import own_names
-from regard.serve.languages import Languages, directions, name_of
+from regard.serve.languages import NAMES, Languages, directions
 
 BLANK: dict[str, Any] = {"text": "", "score": 0, "log_prob": 0, "tokens": (), "parts": (), "ids": ()}
 
@@ -72,13 +72,9 @@ class House:
         return {"ready": all(desk.ready for desk in desks), "waiting": waiting, "restarts": restarts}
 
     @property
-    def full(self) -> bool:
-        return all(place.desk.full for place in self.places)
-
-    @property
     def languages(self) -> dict[str, str]:
-        """Their names, by code."""
-        return {code: name_of(code) for each in self.directions for code in (each.source, each.target)}
+        """By code, their names where they are known."""
+        return {code: NAMES.get(code, code) for each in self.directions for code in (each.source, each.target)}
 
     async def open(self) -> None:
         for place in self.places:

@@ -12,7 +12,6 @@ from starlette.responses import JSONResponse
 from regard.serve.desk import RefusedError
 from regard.serve.house import Direction, House
 from regard.serve.keys import known
-from regard.serve.languages import name_of
 from regard.serve.wire import MOST, Name, Texts, asked, listed, while_there
 
 SHARP = 12.0  # how much a better fit counts
@@ -73,7 +72,7 @@ async def settings(house: House, request: Request) -> JSONResponse:
     languages = {}
     for side in ("source", "target"):
         code = getattr(house.directions[0], side) if house.directions else side
-        languages[side] = {"code": code, "name": name_of(code)}
+        languages[side] = {"code": code, "name": house.languages.get(code, code)}
     bounds = {"charLimit": house.limits.characters, "frontendTimeout": 200}
     keys = {"apiKeys": bool(house.keys), "keyRequired": bool(house.keys)}
     lacks = {"suggestions": False, "filesTranslation": False, "supportedFilesFormat": list[str]()}
@@ -84,8 +83,8 @@ async def health(house: House, request: Request) -> JSONResponse:
     return JSONResponse({"status": "ok"})
 
 
-def _check_key(house: House, request: Request, given: str | None) -> None:
-    if house.keys and not known(house.keys, request, given or ""):
+def _check_key(house: House, request: Request, key: str | None) -> None:
+    if house.keys and not known(house.keys, request, key or ""):
         raise RefusedError(401, "a key is needed, as api_key")
 
 

@@ -107,8 +107,7 @@ async def complete(house: House, request: Request) -> Response:
     head |= {"created": int(time.time()), "model": given.model}
     if given.stream:
         parts: Parts = asyncio.Queue()
-        task = place.desk.hand_in(how, prompts, size, parts.put_nowait)
-        events = _events(given, head, place.desk, task, parts)
+        events = _events(given, head, place.desk, place.desk.hand_in(how, prompts, size, parts.put_nowait), parts)
         return StreamingResponse(events, media_type="text/event-stream", headers=STREAM)
     outputs = await while_there(request, place.desk.ask(how, prompts, size))
     choices = []

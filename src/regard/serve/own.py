@@ -74,7 +74,8 @@ async def attention(house: House, request: Request) -> JSONResponse:
 
 async def ready(house: House, request: Request) -> JSONResponse:
     """Whether it can work now: every model's worker is there, and gave a sign of life lately."""
-    return JSONResponse(state := house.state, 200 if state["ready"] else 503)
+    state = house.state
+    return JSONResponse(state, 200 if state["ready"] else 503)
 
 
 async def models(house: House, request: Request) -> JSONResponse:

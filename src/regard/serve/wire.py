@@ -24,8 +24,12 @@ LARGE = 1 << 14  # bytes of a body that is read beside the event loop
 GONE = "the client is gone"
 
 
+def listed(value: T | list[T]) -> list[T]:
+    return value if isinstance(value, list) else [value]
+
+
 def _in_all(texts: str | list[str]) -> str | list[str]:
-    every = [texts] if isinstance(texts, str) else texts
+    every = listed(texts)
     if sum(1 + text.count("\n") for text in every) > MOST.lines:
         raise ValueError(f"at most {MOST.lines:,} lines are taken at once")
     if sum(map(len, every)) > MOST.all_characters:
@@ -36,10 +40,6 @@ def _in_all(texts: str | list[str]) -> str | list[str]:
 Name = Annotated[str, Field(max_length=100)]
 Text = Annotated[str, Field(max_length=MOST.characters)]
 Texts = Annotated[Text | Annotated[list[Text], Field(min_length=1, max_length=MOST.texts)], AfterValidator(_in_all)]
-
-
-def listed(value: T | list[T]) -> list[T]:
-    return value if isinstance(value, list) else [value]
 
 
 async def asked(request: Request, kind: type[M], *, form: bool = False) -> M:

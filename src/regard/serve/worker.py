@@ -27,10 +27,6 @@ BEAT = 0.5  # seconds
 MANY = 64  # more jobs than can be in work at once
 
 
-class DroppedError(Exception):
-    """Nobody waits for this job any more."""
-
-
 class Worker:
     def __init__(self, given: BinaryIO, taken: BinaryIO) -> None:
         self.given, self.taken = given, taken
@@ -54,15 +50,14 @@ class Worker:
             return
         try:
             self.model = load(settings["folder"], engine=settings["engine"], threads=settings["threads"])
-            told = described(self.model)
-            self.send({"ready": told})
+            about = described(self.model)
         except UserError as error:
             self.send({"refused": str(error)})
-            return
         except ModuleNotFoundError as error:
             self.send({"refused": f"{settings['folder']}: this needs {error.name}: pip install 'regard[train]'"})
-            return
-        self.start(told["lanes"])
+        else:
+            self.send({"ready": about})
+            self.start(about["lanes"])
 
     def start(self, lanes: int) -> None:
         """Work until the service is gone."""
@@ -92,25 +87,23 @@ class Worker:
             os._exit(1)
 
     def _do(self, job: dict[str, Any], model: Any) -> None:
-        number, told = job["number"], 0.0
+        number, last = job["number"], 0.0
 
         def tick(*_: Any) -> None:
-            nonlocal told
+            nonlocal last
             if number in self.dropped:
-                raise DroppedError
-            if time.monotonic() > told + BEAT:
-                told = time.monotonic()
+                raise UserError("nobody waits for this any more")
+            if time.monotonic() > last + BEAT:
+                last = time.monotonic()
                 self.send({"number": number, "progress": True})
 
-        def part(found: dict[str, Any]) -> None:
+        def part(piece: dict[str, Any]) -> None:
             tick()
-            self.send({"number": number, "part": found})
+            self.send({"number": number, "part": piece})
 
         try:
             tick()
             answer = {"answer": JOBS[job["do"]](model, job, tick, part)}
-        except DroppedError:
-            answer = {"error": "dropped"}
         except UserError as error:
             answer = {"error": str(error)}
         except MemoryError:
