@@ -477,7 +477,6 @@ def main() -> None:
         os.waitpid(foreign, 0)
         for path in sorted(Path(place).iterdir()):
             BASES[path.name] = path
-        import regard.cli.evaluate
         import torch  # noqa: F401
 
         import regard.cli.attend
