@@ -62,6 +62,11 @@ class Look:
     """The search that found the output."""
     saliency: Callable[[], Tensor | None] = lambda: None
 
+    @property
+    def maps(self) -> dict[str, Tensor]:
+        """Attention weights by their site: heads x rows x columns, whose meaning `sides` gives."""
+        return self.told.maps
+
     def sides(self, path: str) -> tuple[str, str]:
         """Whose are the rows and columns of a site."""
         if not path.endswith("self"):
