@@ -16,7 +16,7 @@ from regard.rng import Key
 from regard.shapes import Padded
 from regard.tasks.bilm.config import BilmRecipe
 from regard.tasks.folder import Loaded
-from regard.tasks.running_text import Ids, Text, TextTask, Tick, held_out, ids_for, shuffled, tokenizer_for
+from regard.tasks.running_text import Ids, Text, TextTask, Tick, held_out, ids_for, tokenizer_for
 from regard.tasks.task import Loss
 
 MARKS = 2  # the start and the end of a window
@@ -34,14 +34,9 @@ class BothWays(TextTask):
     told."""
 
     def __init__(self, tokenizer: Tokenizer, ids: Ids, held: Text | None, *, context: int, batch_tokens: int) -> None:
-        super().__init__(ids, held, context, batch_tokens)
+        super().__init__(ids, held, context, batch_tokens, MARKS)
         starts = [i for i in map(tokenizer.id_of, ("[CLS]", "<start>")) if i is not None]
         self.sizes = (tokenizer.vocabulary, [*starts, tokenizer.end][0], tokenizer.end, context)
-
-    def batches(self, seed: int, epoch: int) -> list[Ids]:
-        """Where the windows of each batch begin: all over, from another place in each epoch."""
-        draw = Key(seed, ("windows", epoch)).generator()
-        return shuffled(len(self.ids), self.context - MARKS, self.rows, draw)
 
     def load(self, name: Ids) -> Padded:
         return framed(self.ids, name, self.context, *self.sizes[1:3])

@@ -20,7 +20,7 @@ from regard.nn.sampled_softmax import SomeWords
 from regard.rng import Key
 from regard.tasks.folder import Loaded
 from regard.tasks.lm.config import LanguageRecipe
-from regard.tasks.running_text import Ids, Text, TextTask, Tick, held_out, ids_for, shuffled, tokenizer_for
+from regard.tasks.running_text import Ids, Text, TextTask, Tick, held_out, ids_for, tokenizer_for
 from regard.tasks.task import Loss
 
 ONWARD = 1024  # tokens that a carried state reads at once
@@ -73,13 +73,11 @@ class LanguageModelling(TextTask):
         self.sizes = (tokenizer.vocabulary, end, end, context)  # in one stream, the end of a text begins the next
 
     def batches(self, seed: int, epoch: int) -> list[Ids]:
-        """Where the windows of each batch begin: all over the text, from another place in each epoch; or, where a state
-        is carried on, in as many streams as rows, side by side."""
-        draw = Key(seed, ("windows", epoch)).generator()
-        if self.carry:
-            firsts = np.arange(self.rows) * self.stream
-            return [firsts + at for at in range(0, self.stream - self.context + 1, self.context)]
-        return shuffled(len(self.ids), self.context, self.rows, draw)
+        """Where a state is carried on, in as many streams as rows, side by side; else all over the text."""
+        if not self.carry:
+            return super().batches(seed, epoch)
+        firsts = np.arange(self.rows) * self.stream
+        return [firsts + at for at in range(0, self.stream - self.context + 1, self.context)]
 
     def load(self, name: Ids) -> Window:
         index = name[:, None] + np.arange(self.context + 1)
