@@ -153,7 +153,7 @@ def evaluated(
     if not text.characters:
         raise UserError(f"{options.text}: the file is empty; give one with text")
     with Progress(len(text.ids), "read") as progress:
-        data = measure(text, progress.update)
+        data = {"tokens": len(text.ids) - 1, **measure(text, progress.update)}
         progress.update(len(text.ids))
     return Evaluation.of(data)
 

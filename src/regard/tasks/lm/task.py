@@ -108,9 +108,12 @@ def perplexities(
 ) -> dict[str, float]:
     """By tokens, characters and words, line ends being words, as published figures have it."""
     lost, tokens = nats(model, text.ids, context, rows=rows, apart=apart, tick=tick), len(text.ids) - 1
-    found = {"tokens": tokens, "loss": lost / tokens, "per_character": lost / text.characters}
-    words = math.exp(min(lost / text.words, 700.0))
-    return {**found, "perplexity": math.exp(min(lost / tokens, 700.0)), "word_perplexity": words}
+    return {
+        "loss": lost / tokens,
+        "per_character": lost / text.characters,
+        "perplexity": math.exp(min(lost / tokens, 700.0)),
+        "word_perplexity": math.exp(min(lost / text.words, 700.0)),
+    }
 
 
 def nats(

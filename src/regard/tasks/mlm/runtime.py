@@ -24,7 +24,7 @@ from regard.tasks.mlm.config import EncodeOptions
 from regard.tasks.options import listed
 from regard.tasks.runnable import Evaluation, Prediction, Runnable, as_given, check_silent, ids_of, ignore
 from regard.tasks.running_spec import TextEvaluation
-from regard.tasks.running_text import Text, Tick, evaluated
+from regard.tasks.running_text import evaluated
 
 
 @dataclass(frozen=True)
@@ -86,12 +86,7 @@ class Encoder(Runnable):
 
         self.check_guesses()
         blanks = Blanks(self.tokenizer, context=self.max_length, pairs=self.model.config.next_sentence)
-
-        def measure(text: Text, tick: Tick) -> dict[str, float]:
-            ids = text.ids[1:]
-            return {"tokens": len(ids), **guess_blanks(self.model, blanks, ids, 8, tick)}
-
-        return evaluated(self, options, measure)
+        return evaluated(self, options, lambda text, tick: guess_blanks(self.model, blanks, text.ids[1:], 8, tick))
 
     def attend(self, text: str, target: str | None = None) -> Look:
         check_silent(target)
