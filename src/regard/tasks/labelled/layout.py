@@ -54,7 +54,7 @@ class Layout:
 
     def units(self, examples: Sequence[Example]) -> Iterator[Unit]:
         """In order; rows of documents in which no answer stands come with None."""
-        make = {"choice": self._choices, "tagging": self._words, "spans": self._windows}
+        make = {"tagging": self._words, "spans": self._windows}
         for item, example in enumerate(examples):
             before = self.cut
             yield from make.get(self.config.question, self._texts)(item, example)
@@ -70,21 +70,17 @@ class Layout:
         between = [self.between, *b] if len(parts) == 2 else []
         return [self.first, *a, *between, self.last], len(a) + 2
 
-    def _wanted(self, example: Example) -> Any:
-        if example.answer is None or self.config.question == "choice":
-            return example.answer
-        if self.config.question == "regression":
-            return (example.answer - self.config.center) / self.config.spread
-        return self.numbers.get(example.answer, -1)
-
     def _texts(self, item: int, example: Example) -> Iterator[Unit]:
-        parts = self.tokenizer.encode(example.texts)
+        """A text, or two, perhaps in both orders; or a context with each of its choices."""
+        parts, answer = self.tokenizer.encode(example.texts), example.answer
         orders = [parts, parts[::-1]] if self.config.symmetric and len(parts) == 2 else [parts]
-        yield [Row(*self.frame(*order), item, self._wanted(example)) for order in orders]
-
-    def _choices(self, item: int, example: Example) -> Iterator[Unit]:
-        context, *choices = self.tokenizer.encode(example.texts)
-        yield [Row(*self.frame(context, choice), item, example.answer) for choice in choices]
+        if self.config.question == "choice":
+            orders = [[parts[0], choice] for choice in parts[1:]]
+        elif self.config.question == "regression" and answer is not None:
+            answer = (answer - self.config.center) / self.config.spread
+        elif answer is not None:
+            answer = self.numbers.get(answer, -1)
+        yield [Row(*self.frame(*order), item, answer) for order in orders]
 
     def _words(self, item: int, example: Example) -> Iterator[Unit]:
         """As many words as fit, a row after the other."""

@@ -24,20 +24,13 @@ from regard.tasks.options import listed
 from regard.tasks.runnable import TOGETHER, Evaluation, Prediction, Runnable, check_silent, ignore
 
 MARKS = ("[start]", "[between]", "[extract]")  # of decoders, which no tokenizer knows
-ASKED = {  # what a line holds, by question, a tab between
-    "classification": "a text, or two",
-    "regression": "a text, or two",
-    "choice": "a context and two choices or more",
-    "tagging": "words, a space between",
-    "spans": "a document and a question",
-}
 
 
 class Answerer(Runnable):
     """A model that answers: `model("a fine film")`, or `model(["a cat\\ta dog", ...])`, a tab between parts."""
 
     def __call__(self, texts: str | Sequence[str]) -> Answer | list[Answer]:
-        found = self.answer([self.example(line, number) for number, line in enumerate(listed(texts), 1)])
+        found = self.classify(texts)
         return found[0] if isinstance(texts, str) else found
 
     def classify(self, texts: str | Sequence[str]) -> list[Answer]:
@@ -96,12 +89,14 @@ class Answerer(Runnable):
 
     def example(self, line: str, number: int = 1) -> Example:
         """What a line asks; raises UserError where it does not hold what it should."""
-        texts = tuple(line.split()) if self.question == "tagging" else tuple(line.split("\t"))
-        pairs = self.layout.config.pairs
-        fits = {"choice": len(texts) >= 3, "spans": len(texts) == 2, "tagging": True}
-        if not fits.get(self.question, len(texts) == 1 + pairs):
-            wanted = ASKED[self.question].removesuffix(", or two") if not pairs else "two texts"
-            wanted = ASKED[self.question] if self.question in fits else wanted
+        if self.question == "tagging":
+            return Example(tuple(line.split()), None, number)
+        texts, pairs = tuple(line.split("\t")), self.layout.config.pairs
+        fits, wanted = {
+            "choice": (len(texts) >= 3, "a context and two choices or more"),
+            "spans": (len(texts) == 2, "a document and a question"),
+        }.get(self.question, (len(texts) == 1 + pairs, "two texts" if pairs else "a text"))
+        if not fits:
             raise UserError(f"line {number} holds {len(texts)} parts; give {wanted}, with a tab between them")
         return Example(texts, None, number)
 

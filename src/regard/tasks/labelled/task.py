@@ -19,7 +19,7 @@ from regard.data.batches import plan
 from regard.data.examples import Example
 from regard.engine.engine import Engine
 from regard.errors import UserError
-from regard.metrics.labels import LABEL_METRICS, METRICS_OF, label_scores
+from regard.metrics.labels import METRICS_OF, label_scores
 from regard.nn.loss import cross_entropy
 from regard.rng import Key
 from regard.tasks.labelled.config import LabelledRecipe
@@ -172,10 +172,6 @@ def wanted_of(question: str, examples: Sequence[Example]) -> list[Any]:
     return [[text for _, text in e.answer] if question == "spans" else e.answer for e in examples]
 
 
-def higher(metric: str) -> bool:
-    return LABEL_METRICS[metric][1] == "higher"
-
-
 def _labels(logits: Tensor, batch: Batch, smoothing: float) -> tuple[Tensor, float]:
     firsts = [row.wanted for row, place in zip(batch.rows, batch.within.tolist(), strict=True) if not place]
     total = F.cross_entropy(logits, torch.tensor(firsts), reduction="sum", label_smoothing=smoothing)
@@ -185,10 +181,6 @@ def _labels(logits: Tensor, batch: Batch, smoothing: float) -> tuple[Tensor, flo
 def _numbers(logits: Tensor, batch: Batch, smoothing: float) -> tuple[Tensor, float]:
     firsts = [row.wanted for row, place in zip(batch.rows, batch.within.tolist(), strict=True) if not place]
     return F.mse_loss(logits[:, 0], logits.new_tensor(firsts), reduction="sum"), float(len(firsts))
-
-
-def _choices(logits: Tensor, batch: Batch, smoothing: float) -> tuple[Tensor, float]:
-    return _labels(_by_unit(logits, batch), batch, 0.0)  # choices that are not there cannot have a share
 
 
 def _by_unit(logits: Tensor, batch: Batch) -> Tensor:
@@ -214,7 +206,8 @@ def _spans(logits: Tensor, batch: Batch, smoothing: float) -> tuple[Tensor, floa
 LOSSES: dict[str, Callable[[Tensor, Batch, float], tuple[Tensor, float]]] = {
     "classification": _labels,
     "regression": _numbers,
-    "choice": _choices,
+    # without smoothing: choices that are not there cannot have a share
+    "choice": lambda logits, batch, smoothing: _labels(_by_unit(logits, batch), batch, 0.0),
     "tagging": _tags,
     "spans": _spans,
 }
