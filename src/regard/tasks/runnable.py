@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from regard.engine.explain import Explanation
 
 
+Tick = Callable[[int], None]  # is told how many are done
+
+
 def ignore(done: int) -> None:
     """Nobody wants to know."""
 
@@ -114,9 +117,7 @@ class Runnable:
         """Of a call of this model."""
         return made(self.loaded.spec.run, given)
 
-    def predict(
-        self, texts: Sequence[str], options: Any, *, first: int = 1, tick: Callable[[int], None] = ignore
-    ) -> list[Prediction]:
+    def predict(self, texts: Sequence[str], options: Any, *, first: int = 1, tick: Tick = ignore) -> list[Prediction]:
         """For each text what the model says, as `regard run` prints it; blank to a blank one. The first is line `first`
         in warnings; `tick` is given how many are done."""
         raise NotImplementedError  # abstract

@@ -24,12 +24,11 @@ from regard.progress import Progress
 from regard.rng import Key
 from regard.tasks.config import BaseRecipe
 from regard.tasks.report import Report
-from regard.tasks.runnable import Evaluation, Runnable
+from regard.tasks.runnable import Evaluation, Runnable, Tick
 from regard.tasks.running_spec import TextEvaluation
 from regard.tasks.task import Direction, Shape
 
 Ids = NDArray[Any]
-Tick = Callable[[int], None]  # is told how many ids are done
 CHUNK = 4096  # pieces encoded at once
 REHEARSED = 20  # windows by which an evaluation is timed
 

@@ -16,7 +16,8 @@ from regard.rng import Key
 from regard.shapes import Padded
 from regard.tasks.bilm.config import BilmRecipe
 from regard.tasks.folder import Loaded
-from regard.tasks.running_text import Ids, Text, TextTask, Tick, held_out, ids_for, tokenizer_for
+from regard.tasks.runnable import Tick, ignore
+from regard.tasks.running_text import Ids, Text, TextTask, held_out, ids_for, tokenizer_for
 from regard.tasks.task import Loss
 
 MARKS = 2  # the start and the end of a window
@@ -61,7 +62,7 @@ def framed(ids: Ids, starts: Ids, context: int, start: int, end: int) -> Padded:
 
 
 @torch.no_grad()
-def tell_both_ways(model: Any, ids: Ids, context: int, rows: int, tick: Tick = lambda done: None) -> dict[str, float]:
+def tell_both_ways(model: Any, ids: Ids, context: int, rows: int, tick: Tick = ignore) -> dict[str, float]:
     """Nats for each token, in windows side by side: told from those before it, from those after it, and their mean."""
     starts, lost = np.arange(0, len(ids), context - MARKS), np.zeros(2)
     for at in range(0, len(starts), rows):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from regard.tasks.labelled.config import AnswerOptions, ExamplesEvaluation
 from regard.tasks.labelled.layout import Batch, Layout
 from regard.tasks.labelled.task import Answer, answers, wanted_of
 from regard.tasks.options import listed
-from regard.tasks.runnable import TOGETHER, Evaluation, Prediction, Runnable, check_silent, ignore
+from regard.tasks.runnable import TOGETHER, Evaluation, Prediction, Runnable, Tick, check_silent, ignore
 
 MARKS = ("[start]", "[between]", "[extract]")  # of decoders, which no tokenizer knows
 
@@ -38,7 +38,7 @@ class Answerer(Runnable):
         return self.answer([self.example(line, number) for number, line in enumerate(listed(texts), 1)])
 
     def predict(
-        self, texts: Sequence[str], options: AnswerOptions, *, first: int = 1, tick: Callable[[int], None] = ignore
+        self, texts: Sequence[str], options: AnswerOptions, *, first: int = 1, tick: Tick = ignore
     ) -> list[Prediction]:
         numbers = [i for i, text in enumerate(texts) if text.strip()]  # blank in, blank out
         before = self.layout.cut
@@ -100,14 +100,12 @@ class Answerer(Runnable):
             raise UserError(f"line {number} holds {len(texts)} parts; give {wanted}, with a tab between them")
         return Example(texts, None, number)
 
-    def answer(self, examples: Sequence[Example], tick: Callable[[int], None] | None = None) -> list[Answer]:
+    def answer(self, examples: Sequence[Example], tick: Tick = ignore) -> list[Answer]:
         tokens = TOGETHER if self.batch_size is None else self.batch_size * self.max_length
         asked = [self.example(each) if isinstance(each, str) else each for each in listed(examples)]
         return answers(self.model, self.layout, asked, tokens, tick)
 
-    def predictions(
-        self, examples: Sequence[Example], tick: Callable[[int], None] | None = None
-    ) -> tuple[list[Any], list[Any]]:
+    def predictions(self, examples: Sequence[Example], tick: Tick = ignore) -> tuple[list[Any], list[Any]]:
         """What is said of labelled examples, and what was wanted."""
         return [each.said for each in self.answer(examples, tick)], wanted_of(self.question, examples)
 

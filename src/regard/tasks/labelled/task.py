@@ -25,10 +25,10 @@ from regard.rng import Key
 from regard.tasks.labelled.config import LabelledRecipe
 from regard.tasks.labelled.layout import Batch, Layout, Unit
 from regard.tasks.report import Report
+from regard.tasks.runnable import Tick, ignore
 from regard.tasks.task import Direction, Loss, Shape
 
 Names = NDArray[np.int64]
-Tick = Callable[[int], None]
 LONGEST_ANSWER = 30  # tokens, as BERT searches spans
 REHEARSED = 200  # examples by which an evaluation is timed
 NEVER = -1e4
@@ -215,7 +215,7 @@ LOSSES: dict[str, Callable[[Tensor, Batch, float], tuple[Tensor, float]]] = {
 
 @torch.no_grad()
 def answers(
-    model: Any, layout: Layout, examples: Sequence[Example], tokens: int = 4096, tick: Tick | None = None
+    model: Any, layout: Layout, examples: Sequence[Example], tokens: int = 4096, tick: Tick = ignore
 ) -> list[Answer]:
     """Of each example, in order."""
     units = list(layout.units([example._replace(answer=None) for example in examples]))
@@ -228,8 +228,7 @@ def answers(
         for i, one in zip(names, _apart(logits, batch, layout.config.question), strict=True):
             told[i] = one
         done += len(names)
-        if tick is not None:
-            tick(min(len(examples), done * len(examples) // len(units)))
+        tick(min(len(examples), done * len(examples) // len(units)))
     owned: list[list[tuple[Any, Unit]]] = [[] for _ in examples]
     for one, unit in zip(told, units, strict=True):
         owned[unit[0].item].append((one, unit))

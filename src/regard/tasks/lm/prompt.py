@@ -17,6 +17,7 @@ from regard.engine.engine import Rows
 from regard.errors import UserError
 from regard.progress import warn
 from regard.tasks.lm.config import GenerateOptions
+from regard.tasks.runnable import Tick, ignore
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -102,12 +103,7 @@ class Prompter:
         return self.model.text(hypothesis, self.stop).strip()
 
     def choose(
-        self,
-        texts: Sequence[str],
-        *,
-        calibrated: bool = True,
-        first: int = 1,
-        tick: Callable[[int], None] | None = None,
+        self, texts: Sequence[str], *, calibrated: bool = True, first: int = 1, tick: Tick = ignore
     ) -> list[list[Choice]]:
         """For each input the labels, likeliest first; none for a blank one. Calibrated, what the model says to inputs
         without content is divided out [Zhao+ 2021, section 5]."""
@@ -125,8 +121,7 @@ class Prompter:
                 told = (said - bias[count] if calibrated else said).softmax(-1)
                 choices = map(Choice, self.labels, told.tolist(), said.tolist())
                 found[i] = sorted(choices, key=lambda choice: -choice.probability)
-            if tick is not None:
-                tick(members[-1] + 1)
+            tick(members[-1] + 1)
         return found
 
     def _prompt(self, text: str, count: int) -> str:

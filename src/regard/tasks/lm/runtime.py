@@ -19,7 +19,7 @@ from regard.models.config import GptConfig
 from regard.tasks.lm.config import GenerateOptions
 from regard.tasks.lm.prompt import Choice, Examples, Prompter
 from regard.tasks.options import listed
-from regard.tasks.runnable import Evaluation, Prediction, Runnable, as_given, ids_of, ignore
+from regard.tasks.runnable import Evaluation, Prediction, Runnable, Tick, as_given, ids_of, ignore
 from regard.tasks.running_spec import TextEvaluation
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Generator(Runnable):
         stream.end(self.text(best, options.stop))
 
     def predict(
-        self, texts: Sequence[str], options: GenerateOptions, *, first: int = 1, tick: Callable[[int], None] = ignore
+        self, texts: Sequence[str], options: GenerateOptions, *, first: int = 1, tick: Tick = ignore
     ) -> list[Prediction]:
         if options.score:
             return [_likelihood(*each) for each in self.score(texts)]
@@ -113,7 +113,7 @@ class Generator(Runnable):
         texts: Sequence[str],
         *,
         stop: Sequence[str] = (),
-        tick: Callable[[int], None] | None = None,
+        tick: Tick = ignore,
         heard: Callable[[str], None] | None = None,
         search: Search | None = None,
     ) -> list[list[Hypothesis]]:

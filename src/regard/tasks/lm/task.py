@@ -20,7 +20,8 @@ from regard.nn.sampled_softmax import SomeWords
 from regard.rng import Key
 from regard.tasks.folder import Loaded
 from regard.tasks.lm.config import LanguageRecipe
-from regard.tasks.running_text import Ids, Text, TextTask, Tick, held_out, ids_for, tokenizer_for
+from regard.tasks.runnable import Tick, ignore
+from regard.tasks.running_text import Ids, Text, TextTask, held_out, ids_for, tokenizer_for
 from regard.tasks.task import Loss
 
 ONWARD = 1024  # tokens that a carried state reads at once
@@ -104,7 +105,7 @@ class LanguageModelling(TextTask):
 
 
 def perplexities(
-    model: nn.Module, text: Text, context: int, tick: Tick | None = None, *, rows: int = 8, apart: int | None = None
+    model: nn.Module, text: Text, context: int, tick: Tick = ignore, *, rows: int = 8, apart: int | None = None
 ) -> dict[str, float]:
     """By tokens, characters and words, line ends being words, as published figures have it."""
     lost, tokens = nats(model, text.ids, context, rows=rows, apart=apart, tick=tick), len(text.ids) - 1
@@ -117,11 +118,10 @@ def perplexities(
 
 
 def nats(
-    model: nn.Module, ids: Ids, context: int, *, rows: int, apart: int | None = None, tick: Tick | None = None
+    model: nn.Module, ids: Ids, context: int, *, rows: int, apart: int | None = None, tick: Tick = ignore
 ) -> float:
     """What is lost on all ids but the first: each is told from half a context before it at least, or, where a state is
     carried on, from all. After the id `apart`, nothing before it is seen."""
-    tick = tick or (lambda done: None)
     if isinstance(model, RecurrentText):
         return _carried(model, ids, tick)
     return _windowed(model, ids, context, rows, apart, tick)

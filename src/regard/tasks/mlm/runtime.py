@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from regard.progress import warn
 from regard.shapes import Padded
 from regard.tasks.mlm.config import EncodeOptions
 from regard.tasks.options import listed
-from regard.tasks.runnable import Evaluation, Prediction, Runnable, as_given, check_silent, ids_of, ignore
+from regard.tasks.runnable import Evaluation, Prediction, Runnable, Tick, as_given, check_silent, ids_of, ignore
 from regard.tasks.running_spec import TextEvaluation
 from regard.tasks.running_text import evaluated
 
@@ -43,7 +43,7 @@ class Encoder(Runnable):
         return found[0] if isinstance(texts, str) else found
 
     def predict(
-        self, texts: Sequence[str], options: EncodeOptions, *, first: int = 1, tick: Callable[[int], None] = ignore
+        self, texts: Sequence[str], options: EncodeOptions, *, first: int = 1, tick: Tick = ignore
     ) -> list[Prediction]:
         for number, text in enumerate(texts, first):
             if self.is_long(text):
@@ -106,7 +106,7 @@ class Encoder(Runnable):
         return len(self.read(text)) == self.max_length
 
     @torch.no_grad()
-    def fill(self, texts: Sequence[str], num_best: int = 1, tick: Callable[[int], None] | None = None) -> list[Filled]:
+    def fill(self, texts: Sequence[str], num_best: int = 1, tick: Tick = ignore) -> list[Filled]:
         """Each blank by its likeliest word, all at once."""
         self.check_guesses()
         texts = listed(texts)
@@ -120,12 +120,11 @@ class Encoder(Runnable):
                 own = [next(guesses) for _ in range(count)]
                 found[i] = Filled(_joined(texts[i], [guess[0][0] for guess in own]), own)
             done += len(members)
-            if tick is not None:
-                tick(done)
+            tick(done)
         return found
 
     @torch.no_grad()
-    def vectors(self, texts: Sequence[str], tick: Callable[[int], None] | None = None) -> Tensor:
+    def vectors(self, texts: Sequence[str], tick: Tick = ignore) -> Tensor:
         """Of length 1 (N, C): the mean of a text's tokens in the last layer [Reimers+ 2019], or the first of them."""
         texts = listed(texts)
         found, done = torch.zeros(len(texts), self.model.config.out_width), 0
@@ -135,8 +134,7 @@ class Encoder(Runnable):
             pooled = torch.arange(x.shape[1])[None] < counts[:, None]
             found[members] = F.normalize((x * pooled[..., None]).sum(1) / counts[:, None], dim=-1)
             done += len(members)
-            if tick is not None:
-                tick(done)
+            tick(done)
         return found
 
     @torch.no_grad()

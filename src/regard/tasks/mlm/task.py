@@ -18,7 +18,8 @@ from regard.rng import Key, uniforms
 from regard.shapes import Padded
 from regard.tasks.folder import Loaded
 from regard.tasks.mlm.config import MaskedRecipe
-from regard.tasks.running_text import Ids, Text, TextTask, Tick, held_out, ids_for, tokenizer_for
+from regard.tasks.runnable import Tick, ignore
+from regard.tasks.running_text import Ids, Text, TextTask, held_out, ids_for, tokenizer_for
 from regard.tasks.task import Loss
 
 HIDDEN, SWAPPED = 0.8, 0.1  # of the words taken out: shown as blanks, and as any word; the rest stay
@@ -130,7 +131,7 @@ class MaskedModelling(TextTask):
 
 
 @torch.no_grad()
-def guess_blanks(model: Any, blanks: Blanks, ids: Ids, rows: int, tick: Tick = lambda done: None) -> dict[str, float]:
+def guess_blanks(model: Any, blanks: Blanks, ids: Ids, rows: int, tick: Tick = ignore) -> dict[str, float]:
     """Nats for each word that was taken out, and the share of them that is guessed; of texts in two parts, also the
     share of those that are told apart."""
     starts, lost, right, follow, count = np.arange(0, len(ids), blanks.window), 0.0, 0, 0, 0

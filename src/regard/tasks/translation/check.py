@@ -38,7 +38,6 @@ def inspect(train: Sequence[PairsConfig], valid: Sequence[PairsConfig]) -> Repor
 def sizes(task: Translation, recipe: TranslationRecipe, report: Report) -> dict[str, str]:
     """What the tokenizer makes of the data."""
     tokenizers, longest = task.tokenizers, recipe.data.max_length
-    unknown, tokens = Counter[str](), Counter[str]()
     if recipe.data.valid and exchanged(recipe.data):
         first = recipe.data.valid[0]
         report.add("source and target seem to have changed places", str(first.source or first.pairs), 1)
@@ -50,11 +49,9 @@ def sizes(task: Translation, recipe: TranslationRecipe, report: Report) -> dict[
             for pair, *both in zip(chunk, sources, targets, strict=True):
                 if max(map(len, both)) >= longest:
                     report.add(f"longer than data.max_length ({longest} tokens), left out", file, pair.line)
-    if task.held is not None:
-        for name, side in {"source": task.held.sources, "target": task.held.targets}.items():
-            tokens[name] = sum(map(len, side))
-            unknown[name] = sum(ids.count(UNKNOWN) for ids in map(list, side))
-    rates = ", ".join(f"{unknown[name] / tokens[name]:.2%} of the {name}" for name in tokens if tokens[name])
+    sides = {"source": task.held.sources, "target": task.held.targets} if task.held is not None else {}
+    held = {name: [i for ids in side for i in ids] for name, side in sides.items()}
+    rates = ", ".join(f"{ids.count(UNKNOWN) / len(ids):.2%} of the {name}" for name, ids in held.items() if ids)
     return {
         "vocabulary": " and ".join(f"{size:,}" for size in dict.fromkeys(tokenizers.sizes)),
         "unknown tokens": rates or "not known without validation data",

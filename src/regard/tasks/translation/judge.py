@@ -66,6 +66,5 @@ def _translate(model: Translator, asked: Sequence[tuple[str, str | None]]) -> li
     said: list[str] = []
     for tag, members in groupby(asked, key=itemgetter(1)):
         model.tag = tag
-        found = model.hypotheses([source for source, _ in members])
-        said += [model.text(hypotheses[0]) if hypotheses else "" for hypotheses in found]
+        said += model.best([source for source, _ in members])
     return said

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from regard.progress import warn
 from regard.shapes import Padded
 from regard.tasks.folder import Loaded
 from regard.tasks.options import listed
-from regard.tasks.runnable import Evaluation, Prediction, Runnable, as_given, ids_of, ignore
+from regard.tasks.runnable import Evaluation, Prediction, Runnable, Tick, as_given, ids_of, ignore
 from regard.tasks.translation.config import TranslateOptions, TranslationEvaluation
 
 if TYPE_CHECKING:
@@ -59,14 +59,12 @@ class Translator(Runnable):
         found = [outputs[0].text if outputs else "" for outputs in self.translate(listed(texts), **options)]
         return found[0] if isinstance(texts, str) else found
 
-    def translate(
-        self, texts: str | Sequence[str], *, tick: Callable[[int], None] = ignore, **options: Any
-    ) -> list[list[Output]]:
+    def translate(self, texts: str | Sequence[str], *, tick: Tick = ignore, **options: Any) -> list[list[Output]]:
         """For each text its outputs, best first, with scores, tokens and, by `alignment=True`, links of words."""
         return self.outputs(listed(texts), self.options(options), tick)
 
     def predict(
-        self, texts: Sequence[str], options: TranslateOptions, *, first: int = 1, tick: Callable[[int], None] = ignore
+        self, texts: Sequence[str], options: TranslateOptions, *, first: int = 1, tick: Tick = ignore
     ) -> list[Prediction]:
         predictions = []
         for number, outputs in enumerate(self.outputs(texts, options, tick), first):
@@ -98,16 +96,18 @@ class Translator(Runnable):
         return self.look(told, searched=target is None)
 
     def hypotheses(
-        self, texts: Sequence[str], tick: Callable[[int], None] | None = None, search: Search | None = None
+        self, texts: Sequence[str], tick: Tick = ignore, search: Search | None = None
     ) -> list[list[Hypothesis]]:
         """For each text its hypotheses, best first; none for a blank one. No text is split."""
         sources = [source for _, source in self._read(listed(texts))]
         found = iter(self.engine.decode([source for source in sources if source], search or self.search, tick=tick))
         return [next(found) if source else [] for source in sources]
 
-    def outputs(
-        self, lines: Sequence[str], options: TranslateOptions, tick: Callable[[int], None] = ignore
-    ) -> list[list[Output]]:
+    def best(self, texts: Sequence[str], tick: Tick = ignore, search: Search | None = None) -> list[str]:
+        """For each text its best hypothesis as text; nothing for a blank one."""
+        return [self.text(each[0]) if each else "" for each in self.hypotheses(texts, tick, search)]
+
+    def outputs(self, lines: Sequence[str], options: TranslateOptions, tick: Tick = ignore) -> list[list[Output]]:
         """For each line its outputs, best first; a long one is translated in parts, and never cut."""
         before, self.tag = self.tag, options.tag or self.tag
         try:

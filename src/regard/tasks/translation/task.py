@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -132,10 +132,11 @@ class Translation:
         return sizes(self, recipe, report)
 
     @torch.no_grad()
-    def evaluate(self, model: nn.Module, engine: Engine, tick: Callable[[int], None] | None = None) -> dict[str, float]:
+    def evaluate(self, model: nn.Module, engine: Engine) -> dict[str, float]:
         if self.held is None:
             return {}
-        outputs = self.translate(engine, self.held.sources, tick)
+        decoded = engine.decode(self.held.sources, self.search)
+        outputs = [self.tokenizers.target.decode(hypotheses[0].tokens) for hypotheses in decoded]
         given = log_probs(model, self.held.sources, self.held.targets, self.batch_tokens)
         tokens = sum(len(target) + 1 for target in self.held.targets)
         scores = {
@@ -156,13 +157,6 @@ class Translation:
         engine.decode(sources, search)
         log_probs(model, sources, targets, self.batch_tokens)
         return (time.perf_counter() - began) * len(self.held.sources) / len(sources)
-
-    def translate(
-        self, engine: Engine, sources: Sequence[Sequence[int]], tick: Callable[[int], None] | None = None
-    ) -> list[str]:
-        """The best output for each source, as text."""
-        found = engine.decode(sources, self.search, tick=tick)
-        return [self.tokenizers.target.decode(hypotheses[0].tokens) for hypotheses in found]
 
 
 @torch.no_grad()
