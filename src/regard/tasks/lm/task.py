@@ -117,17 +117,23 @@ def perplexities(
     }
 
 
+@torch.no_grad()
 def nats(
     model: nn.Module, ids: Ids, context: int, *, rows: int, apart: int | None = None, tick: Tick = ignore
 ) -> float:
     """What is lost on all ids but the first: each is told from half a context before it at least, or, where a state is
     carried on, from all. After the id `apart`, nothing before it is seen."""
-    if isinstance(model, RecurrentText):
-        return _carried(model, ids, tick)
-    return _windowed(model, ids, context, rows, apart, tick)
+    if not isinstance(model, RecurrentText):
+        return _windowed(model, ids, context, rows, apart, tick)
+    state, lost = model.nothing_yet(1), 0.0
+    for at in range(0, len(ids) - 1, ONWARD):
+        tick(at)
+        tokens = torch.from_numpy(ids[None, at : at + ONWARD + 1].astype(np.int64))
+        x, state = model.advance(tokens[:, :-1], state)
+        lost += float(cross_entropy(model.head, x[0], tokens[0, 1:]))
+    return lost
 
 
-@torch.no_grad()
 def _windowed(model: Any, ids: Ids, context: int, rows: int, apart: int | None, tick: Tick) -> float:
     half, lost = max(1, context // 2), 0.0
     firsts = np.arange(0, max(1, len(ids) - 1 - context + half), half)
@@ -143,17 +149,6 @@ def _windowed(model: Any, ids: Ids, context: int, rows: int, apart: int | None, 
             state = replace(state, segments=_documents(tokens[:, :-1], apart))
         x, _ = model.advance(tokens[:, :-1], state)
         lost += float(cross_entropy(model.head, x[new], tokens[:, 1:][new]))
-    return lost
-
-
-@torch.no_grad()
-def _carried(model: Any, ids: Ids, tick: Tick) -> float:
-    state, lost = model.nothing_yet(1), 0.0
-    for at in range(0, len(ids) - 1, ONWARD):
-        tick(at)
-        tokens = torch.from_numpy(ids[None, at : at + ONWARD + 1].astype(np.int64))
-        x, state = model.advance(tokens[:, :-1], state)
-        lost += float(cross_entropy(model.head, x[0], tokens[0, 1:]))
     return lost
 
 

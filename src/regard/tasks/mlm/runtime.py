@@ -46,7 +46,7 @@ class Encoder(Runnable):
         self, texts: Sequence[str], options: EncodeOptions, *, first: int = 1, tick: Tick = ignore
     ) -> list[Prediction]:
         for number, text in enumerate(texts, first):
-            if self.is_long(text):
+            if len(self.read(text)) == self.max_length:
                 warn(f"line {number} is longer than {self.max_length} tokens; the rest of it is not read")
         if options.near is not None:
             return self._neighbours(texts, options.near, options.num_best)
@@ -100,10 +100,6 @@ class Encoder(Runnable):
             found = self.tokenizer.encode([part.strip()], spaced=spaced)[0] if part.strip() else []
             ids += [*(mask if number else []), *found]
         return [self.model.start, *ids[: self.max_length - 2], self.model.end]
-
-    def is_long(self, text: str) -> bool:
-        """Whether not all of it is read."""
-        return len(self.read(text)) == self.max_length
 
     @torch.no_grad()
     def fill(self, texts: Sequence[str], num_best: int = 1, tick: Tick = ignore) -> list[Filled]:

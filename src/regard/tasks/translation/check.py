@@ -79,10 +79,9 @@ class PairsReport(Report):
                 if source is None or target is None:
                     self.add("without a counterpart", files[source is None], line)
                     return line
-                for file, text, seen in zip(files, (source, target), scripts, strict=True):
-                    self._side(file, line, text)
+                for text, seen in zip((source, target), scripts, strict=True):
                     seen[_script(text)].append(line)
-                self._pair(files[0], line, source, target)
+                self._pair(files, line, source, target)
                 whole.append(_digest(f"{source}\0{target}"))
                 alone.append(_digest(source))
                 progress.update(line)
@@ -104,22 +103,21 @@ class PairsReport(Report):
         for number in again.tolist():
             self.add("said before" if training else "a source that is also trained on", file, number + 1)
 
-    def _side(self, file: str, line: int, text: str) -> None:
-        if not text.strip():
-            self.add("empty", file, line)
-        if "\ufffd" in text:
-            self.add("not UTF-8", file, line)
-        if "\0" in text:
-            self.add("NUL bytes", file, line)
-        if len(text) > LONGEST:
-            self.add("over 1 MB", file, line)
-
-    def _pair(self, file: str, line: int, source: str, target: str) -> None:
+    def _pair(self, files: Sequence[str], line: int, source: str, target: str) -> None:
+        for file, text in zip(files, (source, target), strict=True):
+            if not text.strip():
+                self.add("empty", file, line)
+            if "\ufffd" in text:
+                self.add("not UTF-8", file, line)
+            if "\0" in text:
+                self.add("NUL bytes", file, line)
+            if len(text) > LONGEST:
+                self.add("over 1 MB", file, line)
         words = len(source.split()), len(target.split())
         if source.strip() and source == target:
-            self.add("the same on both sides", file, line)
+            self.add("the same on both sides", files[0], line)
         if min(words) and max(words) > UNEVEN * (min(words) + 3):
-            self.add(f"one side over {UNEVEN} times as long as the other", file, line)
+            self.add(f"one side over {UNEVEN} times as long as the other", files[0], line)
 
 
 def _leniently(config: PairsConfig) -> Iterator[tuple[str | None, str | None]]:

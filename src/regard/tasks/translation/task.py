@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from regard.attention.site import Site
-from regard.data.batches import plan, waste
+from regard.data.batches import plan
 from regard.data.store import Store
 from regard.data.tokenizer import END, PADDING, START, Tokenizers
 from regard.decode.config import Search
@@ -101,11 +101,6 @@ class Translation:
     def shape(self, name: Names) -> Shape:
         source, target = self.source_lengths[name], self.target_lengths[name] + 1
         return Shape(len(name), int(source.max()), int(target.max()), int(source.sum()), int(target.sum()))
-
-    def padding(self, seed: int) -> list[float]:
-        """The share of padding in an epoch's batches, of sources and of targets."""
-        batches = self.batches(seed, 0)
-        return [waste(batches, lengths) for lengths in (self.source_lengths, self.target_lengths)]
 
     def describe(self, name: Names) -> str:
         return f"pairs {', '.join(str(i + 1) for i in sorted(name.tolist())[:5])} and {max(0, len(name) - 5)} more"
