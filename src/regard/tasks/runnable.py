@@ -17,8 +17,6 @@ from regard.tasks.folder import Loaded
 from regard.tasks.options import made
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from regard.engine.explain import Explanation
 
 
@@ -174,7 +172,3 @@ def ids_of(given: Any, vocabulary: int) -> tuple[Padded, bool]:
     if not all(rows) or not rows or not all(isinstance(i, int) and 0 <= i < vocabulary for i in flat):
         raise UserError(f"ids have to be rows of numbers from 0 to {vocabulary - 1}, and none empty")
     return Padded.of(rows), alone
-
-
-def as_given(logits: Tensor, alone: bool) -> Tensor:
-    return logits[0] if alone else logits

@@ -18,7 +18,6 @@ from regard.models.config import BertConfig, ElmoConfig, ReaderConfig, Trunk
 from regard.shapes import Padded
 
 MARKS = 3  # that a decoder learns while it is tuned: before a text, between two, and where its answer is told
-NOWHERE: NDArray[np.int64] = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +30,7 @@ class Row:
     item: int
     """The example that it is of."""
     wanted: Any = None
-    spots: NDArray[np.int64] = field(default_factory=lambda: NOWHERE)
+    spots: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     """Of words, where each begins among the ids (W,); of a document, from where to where in it each of the ids from
     `second` on comes, in characters (D, 2)."""
 
@@ -147,9 +146,8 @@ class Batch:
     @property
     def document(self) -> Tensor:
         """Whether a token is of the document (B, T)."""
-        counts = torch.tensor([len(row.spots) for row in self.rows])
-        at, second = torch.arange(self.segments.shape[1])[None], torch.tensor([row.second for row in self.rows])
-        return (at >= second[:, None]) & (at < (second + counts)[:, None])
+        ends = torch.tensor([row.second + len(row.spots) for row in self.rows])
+        return (self.segments == 1) & (torch.arange(self.segments.shape[1])[None] < ends[:, None])
 
     @property
     def words(self) -> tuple[Tensor, Tensor]:

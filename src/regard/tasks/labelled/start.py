@@ -53,14 +53,13 @@ def prepare(recipe: LabelledRecipe, folder: Path, base: Loaded | None = None) ->
 
 def model(recipe: LabelledRecipe, task: Reading, folder: Path, base: Loaded | None) -> nn.Module:
     """A new head on a trunk that is new, or has the weights of another."""
-    made = build(task.layout.config, recipe.train.seed)
-    settle_reader(made, task.auxiliary > 0)
-    encoder, answers = is_encoder(task.layout.config.trunk), base is not None and isinstance(base.config, ReaderConfig)
-    marks = base is not None and not encoder and not answers
-    grown = begin(made, folder, None if task.layout.config.architecture_only else base, marks)
-    trunk, train = made.trunk, recipe.train
-    hold(trunk, frozen=train.frozen_layers, rank=train.lora_rank, seed=train.seed, grown=bool(grown.target))
-    return made
+    config, train = task.layout.config, recipe.train
+    reader = build(config, train.seed)
+    settle_reader(reader, task.auxiliary > 0)
+    new_marks = base is not None and not isinstance(base.config, ReaderConfig) and not is_encoder(config.trunk)
+    grown = begin(reader, folder, None if config.architecture_only else base, new_marks)
+    hold(reader.trunk, frozen=train.frozen_layers, rank=train.lora_rank, seed=train.seed, grown=bool(grown.target))
+    return reader
 
 
 def reader_for(

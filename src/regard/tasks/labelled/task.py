@@ -63,15 +63,14 @@ class Answer:
 
     def data(self) -> dict[str, Any]:
         """As JSON has it."""
-        chosen = isinstance(self.said, int)  # the number of a choice, from 1
-        found: dict[str, Any] = {"answer": self.said + 1 if chosen else self.said}
+        data = {"answer": self.said + 1 if isinstance(self.said, int) else self.said}  # choices count from 1
         if self.probability is not None:
-            found["probability"] = self.probability
+            data["probability"] = self.probability
         if self.others:
-            found["all"] = [{"label": label, "probability": p} for label, p in self.others]
+            data["all"] = [{"label": label, "probability": p} for label, p in self.others]
         if self.place is not None:
-            found |= {"start": self.place[0], "end": self.place[1]}
-        return found
+            data |= {"start": self.place[0], "end": self.place[1]}
+        return data
 
 
 class Reading:

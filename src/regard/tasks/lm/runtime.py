@@ -19,7 +19,7 @@ from regard.models.config import GptConfig
 from regard.tasks.lm.config import GenerateOptions
 from regard.tasks.lm.prompt import Choice, Examples, Prompter
 from regard.tasks.options import listed
-from regard.tasks.runnable import Evaluation, Prediction, Runnable, Tick, as_given, ids_of, ignore
+from regard.tasks.runnable import Evaluation, Prediction, Runnable, Tick, ids_of, ignore
 from regard.tasks.running_spec import TextEvaluation
 
 if TYPE_CHECKING:
@@ -160,7 +160,8 @@ class Generator(Runnable):
 
         rows, alone = ids_of(ids, self.model.config.vocabulary)
         with torch.no_grad():
-            return as_given(self.model(rows.tokens), alone)
+            logits: Tensor = self.model(rows.tokens)
+        return logits[0] if alone else logits
 
     def score(self, texts: Sequence[str]) -> list[tuple[float, int]]:
         """The log-probability of each text, and of how many tokens; each is told from all before it that fit."""

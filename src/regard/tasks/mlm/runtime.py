@@ -22,7 +22,7 @@ from regard.progress import warn
 from regard.shapes import Padded
 from regard.tasks.mlm.config import EncodeOptions
 from regard.tasks.options import listed
-from regard.tasks.runnable import Evaluation, Prediction, Runnable, Tick, as_given, check_silent, ids_of, ignore
+from regard.tasks.runnable import Evaluation, Prediction, Runnable, Tick, check_silent, ids_of, ignore
 from regard.tasks.running_spec import TextEvaluation
 from regard.tasks.running_text import evaluated
 
@@ -138,7 +138,8 @@ class Encoder(Runnable):
         """Of the word at each of ids: (B, T, V), or (T, V) of one row."""
         self.check_guesses()
         rows, alone = ids_of(ids, self.model.config.vocabulary)
-        return as_given(self.model.guess(self.model(rows)), alone)
+        logits: Tensor = self.model.guess(self.model(rows))
+        return logits[0] if alone else logits
 
     @torch.no_grad()
     def explain(self, text: str) -> Explanation:

@@ -17,7 +17,7 @@ from regard.progress import warn
 from regard.shapes import Padded
 from regard.tasks.folder import Loaded
 from regard.tasks.options import listed
-from regard.tasks.runnable import Evaluation, Prediction, Runnable, Tick, as_given, ids_of, ignore
+from regard.tasks.runnable import Evaluation, Prediction, Runnable, Tick, ids_of, ignore
 from regard.tasks.translation.config import TranslateOptions, TranslationEvaluation
 
 if TYPE_CHECKING:
@@ -120,7 +120,13 @@ class Translator(Runnable):
                 ranks = range(max((len(best) for _, best in answers), default=0))
                 ranked = [[best[min(rank, len(best) - 1)] for _, best in answers] for rank in ranks]
                 outputs.append([self._joined([part for part, _ in answers], each) for each in ranked])
-            return self._aligned(outputs) if options.alignment else outputs
+            if not options.alignment:
+                return outputs
+            from regard.metrics.alignment import pharaoh
+            from regard.tasks.translation.align import Reading, line_links
+
+            links = line_links(self, [output for own in outputs for output in own], Reading.of(self.loaded.folder))
+            return [[replace(output, alignment=pharaoh(next(links))) for output in own] for own in outputs]
         finally:
             self.tag = before
 
@@ -138,15 +144,6 @@ class Translator(Runnable):
         words = text.split(" ") if space else list(text)
         halves = space.join(words[: len(words) // 2]), space.join(words[len(words) // 2 :])
         return [part for half in self._read(halves) if half[1] for part in self._split(*half)]
-
-    def _aligned(self, outputs: list[list[Output]]) -> list[list[Output]]:
-        """With the links of the head that is kept with the model."""
-        from regard.metrics.alignment import pharaoh
-        from regard.tasks.translation.align import Reading, line_links
-
-        flat = [output for own in outputs for output in own]
-        links = line_links(self, flat, Reading.of(self.loaded.folder))
-        return [[replace(output, alignment=pharaoh(next(links))) for output in own] for own in outputs]
 
     def _joined(self, parts: list[str], said: list[Hypothesis]) -> Output:
         return Output(
@@ -167,7 +164,8 @@ class Translator(Runnable):
         from torch import no_grad
 
         with no_grad():
-            return as_given(self.model(sources, targets.tokens), alone)
+            logits: Tensor = self.model(sources, targets.tokens)
+        return logits[0] if alone else logits
 
     def score(self, texts: Sequence[str], targets: Sequence[str]) -> tuple[NDArray[np.float64], int]:
         """The log-probability of each target with its end mark, given its text, and how many tokens that were."""
