@@ -19,8 +19,6 @@ SCHEDULES: dict[str, Callable[[float, float, float], float]] = {
     "linear": lambda step, warmup, steps: (steps + 1 - step) / max(1.0, steps + 1 - warmup),
     "cosine": lambda step, warmup, steps: (1 + cos(pi * (step - warmup) / max(1.0, steps + 1 - warmup))) / 2,
 }
-
-
 BUDGETS = ("steps", "epochs", "minutes")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -139,8 +139,15 @@ def _model(path: Path, config: ModelConfig) -> Any:
 
     from regard.models.build import MODELS, shapes_of
 
-    found = _weights(path)
-    _compare(found, shapes_of(config), path)
+    found, expected = _weights(path), shapes_of(config)
+    stored = {name: x.shape for name, x in found.items()}
+    problems = [
+        f"{name} is {stored.get(name, 'missing')}, where {expected.get(name, 'nothing')} is expected"
+        for name in sorted(expected.keys() | stored.keys())
+        if stored.get(name) != expected.get(name)
+    ]
+    if problems:
+        raise UserError(f"{path}: does not fit {CONFIG}: " + "; ".join(problems[:20]))
     model = MODELS[type(config)](config)
     model.load_state_dict({name: from_numpy(x) for name, x in found.items()}, strict=False)  # tied: stored once
     return model
@@ -191,17 +198,6 @@ def _valid(schema: Any, described: dict[str, Any], name: str, path: Path) -> Any
     except ValidationError as error:
         told = "; ".join(f"{'.'.join(map(str, (name, *e['loc'])))}: {e['msg']}" for e in error.errors()[:5])
         raise UserError(f"{path}: {told}; copy the folder again, or train again") from error
-
-
-def _compare(found: Mapping[str, Array], wanted: Mapping[str, tuple[int, ...]], path: Path) -> None:
-    stored = {name: x.shape for name, x in found.items()}
-    problems = [
-        f"{name} is {stored.get(name, 'missing')}, where {wanted.get(name, 'nothing')} is expected"
-        for name in sorted(wanted.keys() | stored.keys())
-        if stored.get(name) != wanted.get(name)
-    ]
-    if problems:
-        raise UserError(f"{path}: does not fit {CONFIG}: " + "; ".join(problems[:20]))
 
 
 def _weights(path: Path) -> dict[str, Array]:

@@ -8,6 +8,7 @@ from yaml import MappingNode, Node, ScalarNode
 
 from regard.progress import say
 
+_tell = cache(say)  # the same once
 STRING = "tag:yaml.org,2002:str"
 KEYS = {  # by section and key
     "train.passes": "train.epochs",
@@ -49,8 +50,3 @@ def translate(root: MappingNode) -> None:
 
 def _sections(node: MappingNode) -> dict[str, Node]:
     return {key.value: value for key, value in node.value if isinstance(key, ScalarNode)}
-
-
-@cache
-def _tell(message: str) -> None:
-    say(message)

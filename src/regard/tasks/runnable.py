@@ -17,9 +17,10 @@ from regard.tasks.folder import Loaded
 from regard.tasks.options import made
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from regard.engine.explain import Explanation
+
+
+Tick = Callable[[int], None]  # is told how many are done
 
 
 def ignore(done: int) -> None:
@@ -114,9 +115,7 @@ class Runnable:
         """Of a call of this model."""
         return made(self.loaded.spec.run, given)
 
-    def predict(
-        self, texts: Sequence[str], options: Any, *, first: int = 1, tick: Callable[[int], None] = ignore
-    ) -> list[Prediction]:
+    def predict(self, texts: Sequence[str], options: Any, *, first: int = 1, tick: Tick = ignore) -> list[Prediction]:
         """For each text what the model says, as `regard run` prints it; blank to a blank one. The first is line `first`
         in warnings; `tick` is given how many are done."""
         raise NotImplementedError  # abstract
@@ -173,7 +172,3 @@ def ids_of(given: Any, vocabulary: int) -> tuple[Padded, bool]:
     if not all(rows) or not rows or not all(isinstance(i, int) and 0 <= i < vocabulary for i in flat):
         raise UserError(f"ids have to be rows of numbers from 0 to {vocabulary - 1}, and none empty")
     return Padded.of(rows), alone
-
-
-def as_given(logits: Tensor, alone: bool) -> Tensor:
-    return logits[0] if alone else logits

@@ -21,14 +21,14 @@ from regard.data.tokenizer import UNKNOWN, Tokenizer
 from regard.engine.engine import Engine
 from regard.errors import UserError
 from regard.progress import Progress
+from regard.rng import Key
 from regard.tasks.config import BaseRecipe
 from regard.tasks.report import Report
-from regard.tasks.runnable import Evaluation, Runnable
+from regard.tasks.runnable import Evaluation, Runnable, Tick
 from regard.tasks.running_spec import TextEvaluation
 from regard.tasks.task import Direction, Shape
 
 Ids = NDArray[Any]
-Tick = Callable[[int], None]  # is told how many ids are done
 CHUNK = 4096  # pieces encoded at once
 REHEARSED = 20  # windows by which an evaluation is timed
 
@@ -49,8 +49,10 @@ class TextTask:
     sizes: tuple[int, ...]
     """Of the vocabulary, and what else the model's settings are sized by."""
 
-    def __init__(self, ids: Ids, held: Text | None, context: int, batch_tokens: int) -> None:
+    def __init__(self, ids: Ids, held: Text | None, context: int, batch_tokens: int, marks: int = 0) -> None:
+        """`marks`: tokens of a context that are not of the text."""
         self.ids, self.held, self.context, self.rows = ids, held, context, max(1, batch_tokens // context)
+        self.window = context - marks
 
     @property
     def about(self) -> str:
@@ -61,8 +63,13 @@ class TextTask:
         return ("loss" if self.held else "train_loss"), "lower"
 
     def batches(self, seed: int, epoch: int) -> list[Ids]:
-        """Where the windows of each batch begin."""
-        raise NotImplementedError  # abstract
+        """Where the windows of each batch begin: side by side, all over the text, from another place in each epoch."""
+        draw, length = Key(seed, ("windows", epoch)).generator(), len(self.ids)
+        phase = int(draw.integers(min(self.window, length - self.window)))
+        starts = np.arange(phase, length - self.window, self.window)
+        count = max(1, (length // self.window - 1) // self.rows)  # the same in every epoch
+        order = draw.permutation(len(starts))
+        return [starts[order[(np.arange(self.rows) + i * self.rows) % len(order)]] for i in range(count)]
 
     def score(self, model: nn.Module, text: Text) -> dict[str, float]:
         """Metrics on a text."""
@@ -100,15 +107,6 @@ class TextTask:
         return (time.perf_counter() - began) * len(self.held.ids) / len(some.ids)
 
 
-def shuffled(length: int, context: int, rows: int, draw: np.random.Generator) -> list[Ids]:
-    """Where windows begin, side by side from some place on, in batches of so many rows."""
-    phase = int(draw.integers(min(context, length - context)))
-    starts = np.arange(phase, length - context, context)
-    count = max(1, (length // context - 1) // rows)  # the same in every epoch
-    order = draw.permutation(len(starts))
-    return [starts[order[(np.arange(rows) + i * rows) % len(order)]] for i in range(count)]
-
-
 def files(recipe: BaseRecipe) -> list[Path]:
     """The data files that a recipe names."""
     return [place_of(corpus) for corpus in (*recipe.data.train, *recipe.data.valid)]
@@ -119,14 +117,14 @@ def tokenizer_for(config: TextDataConfig, folder: Path, marks: Sequence[str] = (
     path = folder / "tokenizer.json"
     if path.exists():
         return Tokenizer.load(path)
-    trained = Tokenizer.train((text for text, _ in _train(config)), config.tokenizer, marks)
+    trained = Tokenizer.train((text for text, _ in _train_and_held(config)[0]), config.tokenizer, marks)
     trained.save(path)
     return trained
 
 
 def ids_for(config: TextDataConfig, tokenizer: Tokenizer, folder: Path) -> Ids:
     """The text to train on as ids, memory-mapped; made once."""
-    rows = lambda: ((ids, list[int]()) for ids in _encoded(tokenizer, _train(config)))  # noqa: E731
+    rows = lambda: ((ids, list[int]()) for ids in _encoded(tokenizer, _train_and_held(config)[0]))  # noqa: E731
     ids = stored(folder / "store", rows, vocabulary=tokenizer.vocabulary).stream
     if len(ids) <= config.context + 1:
         raise UserError(f"{len(ids):,} tokens to train on fill no context of {config.context}; give more text")
@@ -135,11 +133,7 @@ def ids_for(config: TextDataConfig, tokenizer: Tokenizer, folder: Path) -> Ids:
 
 def held_out(config: TextDataConfig, tokenizer: Tokenizer) -> Text | None:
     """The text to validate on, whole."""
-    if config.hold_out:
-        _, rest = parted(pieces(config.train, config.documents), _border(config))
-        held = list(rest)
-    else:
-        held = list(pieces(config.valid, config.documents))
+    held = list(_train_and_held(config)[1])
     return text_of(tokenizer, held) if held else None
 
 
@@ -158,19 +152,18 @@ def evaluated(
     if not text.characters:
         raise UserError(f"{options.text}: the file is empty; give one with text")
     with Progress(len(text.ids), "read") as progress:
-        data = measure(text, progress.update)
+        data = {"tokens": len(text.ids) - 1, **measure(text, progress.update)}
         progress.update(len(text.ids))
     return Evaluation.of(data)
 
 
-def _train(config: TextDataConfig) -> Iterable[Piece]:
+def _train_and_held(config: TextDataConfig) -> tuple[Iterable[Piece], Iterable[Piece]]:
+    """The text to train on, and the text to validate on."""
     stream = pieces(config.train, config.documents)
-    return parted(stream, _border(config))[0] if config.hold_out else stream
-
-
-def _border(config: TextDataConfig) -> int:
-    """Characters before the part that is held out."""
-    return int(sum(len(text) for text, _ in pieces(config.train, config.documents)) * (1 - config.hold_out))
+    if not config.hold_out:
+        return stream, pieces(config.valid, config.documents)
+    characters = sum(len(text) for text, _ in pieces(config.train, config.documents))
+    return parted(stream, int(characters * (1 - config.hold_out)))
 
 
 def _encoded(tokenizer: Tokenizer, stream: Iterable[Piece]) -> Iterator[list[int]]:

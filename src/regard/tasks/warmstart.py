@@ -72,18 +72,17 @@ def take_weights(model: nn.Module, given: Any, where: Any, grown: Grown = NOTHIN
         first = len(old) - marks
         mine[:first], mine[first + len(more[name]) :] = old[:first], old[first:]
         for i, ids in enumerate(more[name], first):
-            mine[i] = old[list(ids)].mean(0) if ids else _near_all(old, Key(i, ("mark",)))
+            if ids:
+                mine[i] = old[list(ids)].mean(0)
+            else:
+                drawn = Key(i, ("mark",)).generator().standard_normal(old.shape[1:])
+                mine[i] = old.mean(0) + NOISE * old.std(0) * torch.from_numpy(drawn).to(old.dtype)
 
 
 def _fits(ours: Tensor, theirs: Tensor | None, more: int) -> bool:
     if theirs is None or ours.dim() != theirs.dim() or ours.shape[1:] != theirs.shape[1:]:
         return False
     return len(ours) in (len(theirs), len(theirs) + more) if ours.dim() else True
-
-
-def _near_all(old: Tensor, key: Key) -> Tensor:
-    drawn = torch.from_numpy(key.generator().standard_normal(old.shape[1:])).to(old.dtype)
-    return old.mean(0) + NOISE * old.std(0) * drawn
 
 
 def origins(tokenizer: Tokenizer, before: Tokenizer, marks: bool) -> list[list[int]]:

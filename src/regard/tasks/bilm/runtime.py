@@ -6,7 +6,7 @@ from regard.tasks.bilm.task import tell_both_ways
 from regard.tasks.mlm.runtime import Encoder
 from regard.tasks.runnable import Evaluation
 from regard.tasks.running_spec import TextEvaluation
-from regard.tasks.running_text import Text, Tick, evaluated
+from regard.tasks.running_text import evaluated
 
 
 class BidirectionalEncoder(Encoder):
@@ -14,9 +14,6 @@ class BidirectionalEncoder(Encoder):
 
     def evaluated(self, options: TextEvaluation) -> Evaluation:
         """How well each token is predicted from either side."""
-
-        def measure(text: Text, tick: Tick) -> dict[str, float]:
-            ids = text.ids[1:]
-            return {"tokens": len(ids), **tell_both_ways(self.model, ids, self.max_length, 8, tick)}
-
-        return evaluated(self, options, measure)
+        return evaluated(
+            self, options, lambda text, tick: tell_both_ways(self.model, text.ids[1:], self.max_length, 8, tick)
+        )

@@ -16,7 +16,8 @@ from regard.rng import Key
 from regard.shapes import Padded
 from regard.tasks.bilm.config import BilmRecipe
 from regard.tasks.folder import Loaded
-from regard.tasks.running_text import Ids, Text, TextTask, Tick, held_out, ids_for, shuffled, tokenizer_for
+from regard.tasks.runnable import Tick, ignore
+from regard.tasks.running_text import Ids, Text, TextTask, held_out, ids_for, tokenizer_for
 from regard.tasks.task import Loss
 
 MARKS = 2  # the start and the end of a window
@@ -34,14 +35,9 @@ class BothWays(TextTask):
     told."""
 
     def __init__(self, tokenizer: Tokenizer, ids: Ids, held: Text | None, *, context: int, batch_tokens: int) -> None:
-        super().__init__(ids, held, context, batch_tokens)
+        super().__init__(ids, held, context, batch_tokens, MARKS)
         starts = [i for i in map(tokenizer.id_of, ("[CLS]", "<start>")) if i is not None]
         self.sizes = (tokenizer.vocabulary, [*starts, tokenizer.end][0], tokenizer.end, context)
-
-    def batches(self, seed: int, epoch: int) -> list[Ids]:
-        """Where the windows of each batch begin: all over, from another place in each epoch."""
-        draw = Key(seed, ("windows", epoch)).generator()
-        return shuffled(len(self.ids), self.context - MARKS, self.rows, draw)
 
     def load(self, name: Ids) -> Padded:
         return framed(self.ids, name, self.context, *self.sizes[1:3])
@@ -66,7 +62,7 @@ def framed(ids: Ids, starts: Ids, context: int, start: int, end: int) -> Padded:
 
 
 @torch.no_grad()
-def tell_both_ways(model: Any, ids: Ids, context: int, rows: int, tick: Tick = lambda done: None) -> dict[str, float]:
+def tell_both_ways(model: Any, ids: Ids, context: int, rows: int, tick: Tick = ignore) -> dict[str, float]:
     """Nats for each token, in windows side by side: told from those before it, from those after it, and their mean."""
     starts, lost = np.arange(0, len(ids), context - MARKS), np.zeros(2)
     for at in range(0, len(starts), rows):

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 from regard.data.config import LabelledDataConfig, LabelTask
 from regard.decode.config import Greedy
 from regard.errors import UserError
+from regard.metrics.labels import METRICS_OF
 from regard.models.config import ReaderConfig
 from regard.nn.config import DERIVED
 from regard.tasks.config import BaseRecipe, TuneConfig
@@ -47,6 +48,11 @@ class LabelledRecipe(BaseRecipe):
     train: ReadTrainConfig
     search: Greedy = field(default=Greedy(), init=False)  # nothing is searched for
 
+    @property
+    def metric(self) -> str:
+        """What is best by."""
+        return METRICS_OF[self.task][0] if self.train.metric == "default" else self.train.metric
+
     def beginning_with(self, start: Path | None) -> tuple[Self, Path | None]:
         return (self if start is None else replace(self, model=replace(self.model, init_from=str(start)))), None
 
@@ -82,9 +88,9 @@ def labelled(name: str, plural: str, *verbs: str) -> TaskSpec:
         recipe=recipe,
         models=ReaderConfig,
         search=Greedy(),
-        files=lazy("regard.tasks.labelled.prepare:files"),
-        prepare=lazy("regard.tasks.labelled.prepare:prepare"),
-        model=lazy("regard.tasks.labelled.prepare:model"),
+        files=lazy("regard.tasks.labelled.start:files"),
+        prepare=lazy("regard.tasks.labelled.start:prepare"),
+        model=lazy("regard.tasks.labelled.start:model"),
         runtime=lazy("regard.tasks.labelled.runtime:Answerer"),
         run=AnswerOptions,
         evaluate=ExamplesEvaluation,

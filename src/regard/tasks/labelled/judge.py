@@ -9,7 +9,7 @@ from typing import Any
 from regard.data.config import ExamplesConfig
 from regard.data.examples import Example, read_examples, split
 from regard.errors import UserError
-from regard.metrics.labels import LABEL_METRICS, METRICS_OF
+from regard.metrics.labels import LABEL_METRICS
 from regard.metrics.resample import label_score
 from regard.tasks.judging import Given, Judge, Judged
 from regard.tasks.labelled.config import LabelledRecipe
@@ -17,7 +17,7 @@ from regard.tasks.labelled.config import LabelledRecipe
 
 def judge() -> Judge:
     return Judge(
-        metric=_metric,
+        metric=lambda recipes: str(recipes[0].metric),
         judge=_judge_labels,
         check=_check_labels,
         score=lambda judged: label_score(LABEL_METRICS[judged.metric][0], judged.said, judged.wanted),
@@ -25,11 +25,6 @@ def judge() -> Judge:
         items="examples",
         limits={"pearson": (-1.0, 1.0), "spearman": (-1.0, 1.0), "matthews": (-100.0, 100.0)},
     )
-
-
-def _metric(recipes: Sequence[LabelledRecipe]) -> str:
-    metric = recipes[0].train.metric
-    return METRICS_OF[recipes[0].task][0] if metric == "default" else metric
 
 
 def _check_labels(recipe: LabelledRecipe, given: Given) -> None:

@@ -18,7 +18,6 @@ from regard.models.config import BertConfig, ElmoConfig, ReaderConfig, Trunk
 from regard.shapes import Padded
 
 MARKS = 3  # that a decoder learns while it is tuned: before a text, between two, and where its answer is told
-NOWHERE: NDArray[np.int64] = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +30,7 @@ class Row:
     item: int
     """The example that it is of."""
     wanted: Any = None
-    spots: NDArray[np.int64] = field(default_factory=lambda: NOWHERE)
+    spots: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     """Of words, where each begins among the ids (W,); of a document, from where to where in it each of the ids from
     `second` on comes, in characters (D, 2)."""
 
@@ -54,7 +53,7 @@ class Layout:
 
     def units(self, examples: Sequence[Example]) -> Iterator[Unit]:
         """In order; rows of documents in which no answer stands come with None."""
-        make = {"choice": self._choices, "tagging": self._words, "spans": self._windows}
+        make = {"tagging": self._words, "spans": self._windows}
         for item, example in enumerate(examples):
             before = self.cut
             yield from make.get(self.config.question, self._texts)(item, example)
@@ -70,21 +69,17 @@ class Layout:
         between = [self.between, *b] if len(parts) == 2 else []
         return [self.first, *a, *between, self.last], len(a) + 2
 
-    def _wanted(self, example: Example) -> Any:
-        if example.answer is None or self.config.question == "choice":
-            return example.answer
-        if self.config.question == "regression":
-            return (example.answer - self.config.center) / self.config.spread
-        return self.numbers.get(example.answer, -1)
-
     def _texts(self, item: int, example: Example) -> Iterator[Unit]:
-        parts = self.tokenizer.encode(example.texts)
+        """A text, or two, perhaps in both orders; or a context with each of its choices."""
+        parts, answer = self.tokenizer.encode(example.texts), example.answer
         orders = [parts, parts[::-1]] if self.config.symmetric and len(parts) == 2 else [parts]
-        yield [Row(*self.frame(*order), item, self._wanted(example)) for order in orders]
-
-    def _choices(self, item: int, example: Example) -> Iterator[Unit]:
-        context, *choices = self.tokenizer.encode(example.texts)
-        yield [Row(*self.frame(context, choice), item, example.answer) for choice in choices]
+        if self.config.question == "choice":
+            orders = [[parts[0], choice] for choice in parts[1:]]
+        elif self.config.question == "regression" and answer is not None:
+            answer = (answer - self.config.center) / self.config.spread
+        elif answer is not None:
+            answer = self.numbers.get(answer, -1)
+        yield [Row(*self.frame(*order), item, answer) for order in orders]
 
     def _words(self, item: int, example: Example) -> Iterator[Unit]:
         """As many words as fit, a row after the other."""
@@ -151,9 +146,8 @@ class Batch:
     @property
     def document(self) -> Tensor:
         """Whether a token is of the document (B, T)."""
-        counts = torch.tensor([len(row.spots) for row in self.rows])
-        at, second = torch.arange(self.segments.shape[1])[None], torch.tensor([row.second for row in self.rows])
-        return (at >= second[:, None]) & (at < (second + counts)[:, None])
+        ends = torch.tensor([row.second + len(row.spots) for row in self.rows])
+        return (self.segments == 1) & (torch.arange(self.segments.shape[1])[None] < ends[:, None])
 
     @property
     def words(self) -> tuple[Tensor, Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,23 +21,16 @@ from regard.tasks.labelled.config import AnswerOptions, ExamplesEvaluation
 from regard.tasks.labelled.layout import Batch, Layout
 from regard.tasks.labelled.task import Answer, answers, wanted_of
 from regard.tasks.options import listed
-from regard.tasks.runnable import TOGETHER, Evaluation, Prediction, Runnable, check_silent, ignore
+from regard.tasks.runnable import TOGETHER, Evaluation, Prediction, Runnable, Tick, check_silent, ignore
 
 MARKS = ("[start]", "[between]", "[extract]")  # of decoders, which no tokenizer knows
-ASKED = {  # what a line holds, by question, a tab between
-    "classification": "a text, or two",
-    "regression": "a text, or two",
-    "choice": "a context and two choices or more",
-    "tagging": "words, a space between",
-    "spans": "a document and a question",
-}
 
 
 class Answerer(Runnable):
     """A model that answers: `model("a fine film")`, or `model(["a cat\\ta dog", ...])`, a tab between parts."""
 
     def __call__(self, texts: str | Sequence[str]) -> Answer | list[Answer]:
-        found = self.answer([self.example(line, number) for number, line in enumerate(listed(texts), 1)])
+        found = self.classify(texts)
         return found[0] if isinstance(texts, str) else found
 
     def classify(self, texts: str | Sequence[str]) -> list[Answer]:
@@ -45,7 +38,7 @@ class Answerer(Runnable):
         return self.answer([self.example(line, number) for number, line in enumerate(listed(texts), 1)])
 
     def predict(
-        self, texts: Sequence[str], options: AnswerOptions, *, first: int = 1, tick: Callable[[int], None] = ignore
+        self, texts: Sequence[str], options: AnswerOptions, *, first: int = 1, tick: Tick = ignore
     ) -> list[Prediction]:
         numbers = [i for i, text in enumerate(texts) if text.strip()]  # blank in, blank out
         before = self.layout.cut
@@ -96,23 +89,23 @@ class Answerer(Runnable):
 
     def example(self, line: str, number: int = 1) -> Example:
         """What a line asks; raises UserError where it does not hold what it should."""
-        texts = tuple(line.split()) if self.question == "tagging" else tuple(line.split("\t"))
-        pairs = self.layout.config.pairs
-        fits = {"choice": len(texts) >= 3, "spans": len(texts) == 2, "tagging": True}
-        if not fits.get(self.question, len(texts) == 1 + pairs):
-            wanted = ASKED[self.question].removesuffix(", or two") if not pairs else "two texts"
-            wanted = ASKED[self.question] if self.question in fits else wanted
+        if self.question == "tagging":
+            return Example(tuple(line.split()), None, number)
+        texts, pairs = tuple(line.split("\t")), self.layout.config.pairs
+        fits, wanted = {
+            "choice": (len(texts) >= 3, "a context and two choices or more"),
+            "spans": (len(texts) == 2, "a document and a question"),
+        }.get(self.question, (len(texts) == 1 + pairs, "two texts" if pairs else "a text"))
+        if not fits:
             raise UserError(f"line {number} holds {len(texts)} parts; give {wanted}, with a tab between them")
         return Example(texts, None, number)
 
-    def answer(self, examples: Sequence[Example], tick: Callable[[int], None] | None = None) -> list[Answer]:
+    def answer(self, examples: Sequence[Example], tick: Tick = ignore) -> list[Answer]:
         tokens = TOGETHER if self.batch_size is None else self.batch_size * self.max_length
         asked = [self.example(each) if isinstance(each, str) else each for each in listed(examples)]
         return answers(self.model, self.layout, asked, tokens, tick)
 
-    def predictions(
-        self, examples: Sequence[Example], tick: Callable[[int], None] | None = None
-    ) -> tuple[list[Any], list[Any]]:
+    def predictions(self, examples: Sequence[Example], tick: Tick = ignore) -> tuple[list[Any], list[Any]]:
         """What is said of labelled examples, and what was wanted."""
         return [each.said for each in self.answer(examples, tick)], wanted_of(self.question, examples)
 

@@ -1,22 +1,65 @@
-"""The settings of a model that answers, from a recipe, the model that it begins with, and the examples."""
+"""From labelled examples to what is trained: the task, a model that answers, and its settings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any
 
 from torch import nn
 
 from regard.data.config import LabelTask
-from regard.data.examples import Example
-from regard.data.tokenizer import Tokenizer
+from regard.data.examples import Example, place_of, split
+from regard.data.tokenizer import Tokenizer, Tokenizers
 from regard.errors import UserError
+from regard.models.build import build
 from regard.models.config import OF_TOKENS, BertConfig, ModelConfig, ReaderConfig, Trunk
-from regard.tasks.labelled.layout import MARKS, is_encoder
+from regard.nn.lora import hold
+from regard.tasks.folder import Loaded, load_tokenizers, save_tokenizers
+from regard.tasks.labelled.config import LabelledRecipe
+from regard.tasks.labelled.layout import MARKS, Layout, check_room, is_encoder
+from regard.tasks.labelled.task import Reading
+from regard.tasks.warmstart import begin
 
 MOST_LABELS = 1000
+
+
+def files(recipe: LabelledRecipe) -> list[Path]:
+    """The data files that a recipe names."""
+    return [place_of(corpus, recipe.task) for corpus in (*recipe.data.train, *recipe.data.valid)]
+
+
+def prepare(recipe: LabelledRecipe, folder: Path, base: Loaded | None = None) -> Reading:
+    """The examples to learn from, as the model that is begun with, or a new one, reads them."""
+    examples, held = split(recipe.data, recipe.task)
+    if base is None and not (folder / "tokenizer.json").exists():
+        trained = Tokenizer.train((text for e in examples for text in e.texts), recipe.data.tokenizer)
+        save_tokenizers(folder, Tokenizers(trained, trained))
+    tokenizer, start = load_tokenizers(folder).target, None if base is None else base.config
+    config = reader_for(recipe.model, recipe.task, tokenizer, start, examples)
+    check_room(config, recipe.data.max_length)
+    return Reading(
+        Layout(tokenizer, config, recipe.data.max_length),
+        examples,
+        held,
+        batch_tokens=recipe.train.batch_tokens,
+        auxiliary=recipe.train.lm_loss_weight,
+        smoothing=recipe.train.label_smoothing,
+        metric=recipe.metric,
+    )
+
+
+def model(recipe: LabelledRecipe, task: Reading, folder: Path, base: Loaded | None) -> nn.Module:
+    """A new head on a trunk that is new, or has the weights of another."""
+    config, train = task.layout.config, recipe.train
+    reader = build(config, train.seed)
+    settle_reader(reader, task.auxiliary > 0)
+    new_marks = base is not None and not isinstance(base.config, ReaderConfig) and not is_encoder(config.trunk)
+    grown = begin(reader, folder, None if config.architecture_only else base, new_marks)
+    hold(reader.trunk, frozen=train.frozen_layers, rank=train.lora_rank, seed=train.seed, grown=bool(grown.target))
+    return reader
 
 
 def reader_for(

@@ -19,16 +19,16 @@ from regard.data.batches import plan
 from regard.data.examples import Example
 from regard.engine.engine import Engine
 from regard.errors import UserError
-from regard.metrics.labels import LABEL_METRICS, METRICS_OF, label_scores
+from regard.metrics.labels import METRICS_OF, label_scores
 from regard.nn.loss import cross_entropy
 from regard.rng import Key
 from regard.tasks.labelled.config import LabelledRecipe
 from regard.tasks.labelled.layout import Batch, Layout, Unit
 from regard.tasks.report import Report
+from regard.tasks.runnable import Tick, ignore
 from regard.tasks.task import Direction, Loss, Shape
 
 Names = NDArray[np.int64]
-Tick = Callable[[int], None]
 LONGEST_ANSWER = 30  # tokens, as BERT searches spans
 REHEARSED = 200  # examples by which an evaluation is timed
 NEVER = -1e4
@@ -63,15 +63,14 @@ class Answer:
 
     def data(self) -> dict[str, Any]:
         """As JSON has it."""
-        chosen = isinstance(self.said, int)  # the number of a choice, from 1
-        found: dict[str, Any] = {"answer": self.said + 1 if chosen else self.said}
+        data = {"answer": self.said + 1 if isinstance(self.said, int) else self.said}  # choices count from 1
         if self.probability is not None:
-            found["probability"] = self.probability
+            data["probability"] = self.probability
         if self.others:
-            found["all"] = [{"label": label, "probability": p} for label, p in self.others]
+            data["all"] = [{"label": label, "probability": p} for label, p in self.others]
         if self.place is not None:
-            found |= {"start": self.place[0], "end": self.place[1]}
-        return found
+            data |= {"start": self.place[0], "end": self.place[1]}
+        return data
 
 
 class Reading:
@@ -172,10 +171,6 @@ def wanted_of(question: str, examples: Sequence[Example]) -> list[Any]:
     return [[text for _, text in e.answer] if question == "spans" else e.answer for e in examples]
 
 
-def higher(metric: str) -> bool:
-    return LABEL_METRICS[metric][1] == "higher"
-
-
 def _labels(logits: Tensor, batch: Batch, smoothing: float) -> tuple[Tensor, float]:
     firsts = [row.wanted for row, place in zip(batch.rows, batch.within.tolist(), strict=True) if not place]
     total = F.cross_entropy(logits, torch.tensor(firsts), reduction="sum", label_smoothing=smoothing)
@@ -185,10 +180,6 @@ def _labels(logits: Tensor, batch: Batch, smoothing: float) -> tuple[Tensor, flo
 def _numbers(logits: Tensor, batch: Batch, smoothing: float) -> tuple[Tensor, float]:
     firsts = [row.wanted for row, place in zip(batch.rows, batch.within.tolist(), strict=True) if not place]
     return F.mse_loss(logits[:, 0], logits.new_tensor(firsts), reduction="sum"), float(len(firsts))
-
-
-def _choices(logits: Tensor, batch: Batch, smoothing: float) -> tuple[Tensor, float]:
-    return _labels(_by_unit(logits, batch), batch, 0.0)  # choices that are not there cannot have a share
 
 
 def _by_unit(logits: Tensor, batch: Batch) -> Tensor:
@@ -214,7 +205,8 @@ def _spans(logits: Tensor, batch: Batch, smoothing: float) -> tuple[Tensor, floa
 LOSSES: dict[str, Callable[[Tensor, Batch, float], tuple[Tensor, float]]] = {
     "classification": _labels,
     "regression": _numbers,
-    "choice": _choices,
+    # without smoothing: choices that are not there cannot have a share
+    "choice": lambda logits, batch, smoothing: _labels(_by_unit(logits, batch), batch, 0.0),
     "tagging": _tags,
     "spans": _spans,
 }
@@ -222,7 +214,7 @@ LOSSES: dict[str, Callable[[Tensor, Batch, float], tuple[Tensor, float]]] = {
 
 @torch.no_grad()
 def answers(
-    model: Any, layout: Layout, examples: Sequence[Example], tokens: int = 4096, tick: Tick | None = None
+    model: Any, layout: Layout, examples: Sequence[Example], tokens: int = 4096, tick: Tick = ignore
 ) -> list[Answer]:
     """Of each example, in order."""
     units = list(layout.units([example._replace(answer=None) for example in examples]))
@@ -235,8 +227,7 @@ def answers(
         for i, one in zip(names, _apart(logits, batch, layout.config.question), strict=True):
             told[i] = one
         done += len(names)
-        if tick is not None:
-            tick(min(len(examples), done * len(examples) // len(units)))
+        tick(min(len(examples), done * len(examples) // len(units)))
     owned: list[list[tuple[Any, Unit]]] = [[] for _ in examples]
     for one, unit in zip(told, units, strict=True):
         owned[unit[0].item].append((one, unit))

@@ -9,15 +9,22 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
+from regard.data.config import PairsConfig
+from regard.data.text import pairs
 from regard.data.tokenizer import MASK
 from regard.decode.config import Greedy, Hypothesis
 from regard.engine.engine import Rows
 from regard.errors import UserError
-from regard.tasks.lm.runtime import Examples, Generator
+from regard.progress import warn
+from regard.tasks.lm.config import GenerateOptions
+from regard.tasks.runnable import Tick, ignore
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from regard.tasks.lm.runtime import Generator
+
+Examples = Sequence[tuple[str, str]]
 PLAIN = "{input}\n{answer}"
 BETWEEN = "\n\n"  # two examples
 NOTHING = ("", "N/A", MASK)  # inputs without content [Zhao+ 2021, section 5]
@@ -60,6 +67,21 @@ class Prompter:
             sizes = accumulate(len(ids) for ids in model.tokenizer.encode(self.shots[::-1], spaced=False))
             self.shots = self.shots[len(self.shots) - bisect_right(list(sizes), self.room) :]
 
+    @staticmethod
+    def of(model: Generator, options: GenerateOptions) -> Prompter:
+        """With the examples of a file, and labels as `regard run` takes them."""
+        file = pairs(PairsConfig(pairs=str(options.examples))) if options.examples else ()
+        examples = [(pair.source, pair.target) for pair in file]
+        labels = None if options.labels is None else [label.strip() for label in options.labels.split(",")]
+        if labels == ["examples"]:
+            if not examples:
+                raise UserError("labels: examples are the answers in a file; give it as examples")
+            labels = list(dict.fromkeys(answer for _, answer in examples))
+        template = None if options.template is None else options.template.replace("\\n", "\n")
+        prompter = Prompter(model, examples, template, labels, warn=warn)
+        prompter.stop += options.stop
+        return prompter
+
     def prompts(self, texts: Sequence[str], first: int = 1) -> list[str]:
         """Each input after the examples that fit; blank ones stay blank. The first is told as line `first`."""
         return [
@@ -81,12 +103,7 @@ class Prompter:
         return self.model.text(hypothesis, self.stop).strip()
 
     def choose(
-        self,
-        texts: Sequence[str],
-        *,
-        calibrated: bool = True,
-        first: int = 1,
-        tick: Callable[[int], None] | None = None,
+        self, texts: Sequence[str], *, calibrated: bool = True, first: int = 1, tick: Tick = ignore
     ) -> list[list[Choice]]:
         """For each input the labels, likeliest first; none for a blank one. Calibrated, what the model says to inputs
         without content is divided out [Zhao+ 2021, section 5]."""
@@ -104,8 +121,7 @@ class Prompter:
                 told = (said - bias[count] if calibrated else said).softmax(-1)
                 choices = map(Choice, self.labels, told.tolist(), said.tolist())
                 found[i] = sorted(choices, key=lambda choice: -choice.probability)
-            if tick is not None:
-                tick(members[-1] + 1)
+            tick(members[-1] + 1)
         return found
 
     def _prompt(self, text: str, count: int) -> str:

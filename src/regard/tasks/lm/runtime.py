@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,17 +17,16 @@ from regard.errors import UserError
 from regard.look.look import Look
 from regard.models.config import GptConfig
 from regard.tasks.lm.config import GenerateOptions
+from regard.tasks.lm.prompt import Choice, Examples, Prompter
 from regard.tasks.options import listed
-from regard.tasks.runnable import Evaluation, Prediction, Runnable, as_given, ids_of, ignore
+from regard.tasks.runnable import Evaluation, Prediction, Runnable, Tick, ids_of, ignore
 from regard.tasks.running_spec import TextEvaluation
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from regard.engine.explain import Explanation
-    from regard.tasks.lm.prompt import Choice
 
-Examples = Sequence[tuple[str, str]]
 HALF_CHARACTER = "\ufffd"
 
 
@@ -68,11 +69,20 @@ class Generator(Runnable):
         stream.end(self.text(best, options.stop))
 
     def predict(
-        self, texts: Sequence[str], options: GenerateOptions, *, first: int = 1, tick: Callable[[int], None] = ignore
+        self, texts: Sequence[str], options: GenerateOptions, *, first: int = 1, tick: Tick = ignore
     ) -> list[Prediction]:
-        from regard.tasks.lm.predict import predict
-
-        return predict(self, texts, options, first, tick)
+        if options.score:
+            return [_likelihood(*each) for each in self.score(texts)]
+        prompter = Prompter.of(self, options) if options.prompted else None
+        if prompter is not None and options.labels is not None:
+            chosen = prompter.choose(texts, first=first, tick=tick)
+            return [_labels(choices, options.num_best) for choices in chosen]
+        prompts, stop = (texts, options.stop) if prompter is None else (prompter.prompts(texts, first), prompter.stop)
+        spell = partial(self.text, stop=stop) if prompter is None else prompter.said
+        filled = [prompt for prompt in prompts if prompt.strip()]  # blank in, blank out
+        search = options.search(self.search)
+        outputs = iter(self.tell(filled, stop=stop, tick=tick, search=search) if filled else [])
+        return [_outputs(next(outputs) if prompt.strip() else [], spell) for prompt in prompts]
 
     def about(self, options: GenerateOptions) -> str:
         return "" if options.score or options.labels is not None else f"engine: {self.engine.about}"
@@ -103,7 +113,7 @@ class Generator(Runnable):
         texts: Sequence[str],
         *,
         stop: Sequence[str] = (),
-        tick: Callable[[int], None] | None = None,
+        tick: Tick = ignore,
         heard: Callable[[str], None] | None = None,
         search: Search | None = None,
     ) -> list[list[Hypothesis]]:
@@ -123,8 +133,6 @@ class Generator(Runnable):
 
     def answer(self, texts: Sequence[str], *, examples: Examples = (), template: str | None = None) -> list[str]:
         """What it says to each text, up to the line's end, after examples of (input, answer)."""
-        from regard.tasks.lm.prompt import Prompter
-
         return Prompter(self, examples, template).answer(listed(texts))
 
     def choose(
@@ -137,8 +145,6 @@ class Generator(Runnable):
         calibrated: bool = True,
     ) -> list[list[Choice]]:
         """For each text the labels, likeliest first, each with its probability as the answer to it."""
-        from regard.tasks.lm.prompt import Prompter
-
         return Prompter(self, examples, template, labels).choose(listed(texts), calibrated=calibrated)
 
     def text(self, hypothesis: Hypothesis, stop: Sequence[str] = ()) -> str:
@@ -154,7 +160,8 @@ class Generator(Runnable):
 
         rows, alone = ids_of(ids, self.model.config.vocabulary)
         with torch.no_grad():
-            return as_given(self.model(rows.tokens), alone)
+            logits: Tensor = self.model(rows.tokens)
+        return logits[0] if alone else logits
 
     def score(self, texts: Sequence[str]) -> list[tuple[float, int]]:
         """The log-probability of each text, and of how many tokens; each is told from all before it that fit."""
@@ -200,6 +207,22 @@ class Generator(Runnable):
 def before(said: str, stop: Sequence[str]) -> str:
     """A text up to the first of these strings."""
     return said[: min((said.index(text) for text in listed(stop) if text in said), default=len(said))]
+
+
+def _likelihood(log_prob: float, tokens: int) -> Prediction:
+    perplexity = math.exp(min(-log_prob / max(tokens, 1), 700))
+    return Prediction(f"{log_prob:.4f}\t{tokens}\t{perplexity:.4f}", {"log_prob": log_prob, "tokens": tokens})
+
+
+def _labels(choices: Sequence[Choice], num_best: int) -> Prediction:
+    line = "\t".join(f"{choice.label}\t{choice.probability:.4f}" for choice in choices[:num_best])
+    return Prediction(line, {"outputs": [choice._asdict() for choice in choices]})
+
+
+def _outputs(hypotheses: Sequence[Hypothesis], spell: Callable[[Hypothesis], str]) -> Prediction:
+    outputs = [{"text": spell(h), "log_prob": h.log_prob, "score": h.score} for h in hypotheses]
+    line = " ".join(str(outputs[0]["text"]).split("\n")) if outputs else ""
+    return Prediction(line, {"outputs": outputs})
 
 
 def _until_none(pieces: queue.SimpleQueue[str | BaseException | None]) -> Iterator[str]:

@@ -20,7 +20,8 @@ from regard.nn.sampled_softmax import SomeWords
 from regard.rng import Key
 from regard.tasks.folder import Loaded
 from regard.tasks.lm.config import LanguageRecipe
-from regard.tasks.running_text import Ids, Text, TextTask, Tick, held_out, ids_for, shuffled, tokenizer_for
+from regard.tasks.runnable import Tick, ignore
+from regard.tasks.running_text import Ids, Text, TextTask, held_out, ids_for, tokenizer_for
 from regard.tasks.task import Loss
 
 ONWARD = 1024  # tokens that a carried state reads at once
@@ -73,13 +74,11 @@ class LanguageModelling(TextTask):
         self.sizes = (tokenizer.vocabulary, end, end, context)  # in one stream, the end of a text begins the next
 
     def batches(self, seed: int, epoch: int) -> list[Ids]:
-        """Where the windows of each batch begin: all over the text, from another place in each epoch; or, where a state
-        is carried on, in as many streams as rows, side by side."""
-        draw = Key(seed, ("windows", epoch)).generator()
-        if self.carry:
-            firsts = np.arange(self.rows) * self.stream
-            return [firsts + at for at in range(0, self.stream - self.context + 1, self.context)]
-        return shuffled(len(self.ids), self.context, self.rows, draw)
+        """Where a state is carried on, in as many streams as rows, side by side; else all over the text."""
+        if not self.carry:
+            return super().batches(seed, epoch)
+        firsts = np.arange(self.rows) * self.stream
+        return [firsts + at for at in range(0, self.stream - self.context + 1, self.context)]
 
     def load(self, name: Ids) -> Window:
         index = name[:, None] + np.arange(self.context + 1)
@@ -106,27 +105,35 @@ class LanguageModelling(TextTask):
 
 
 def perplexities(
-    model: nn.Module, text: Text, context: int, tick: Tick | None = None, *, rows: int = 8, apart: int | None = None
+    model: nn.Module, text: Text, context: int, tick: Tick = ignore, *, rows: int = 8, apart: int | None = None
 ) -> dict[str, float]:
     """By tokens, characters and words, line ends being words, as published figures have it."""
     lost, tokens = nats(model, text.ids, context, rows=rows, apart=apart, tick=tick), len(text.ids) - 1
-    found = {"tokens": tokens, "loss": lost / tokens, "per_character": lost / text.characters}
-    words = math.exp(min(lost / text.words, 700.0))
-    return {**found, "perplexity": math.exp(min(lost / tokens, 700.0)), "word_perplexity": words}
-
-
-def nats(
-    model: nn.Module, ids: Ids, context: int, *, rows: int, apart: int | None = None, tick: Tick | None = None
-) -> float:
-    """What is lost on all ids but the first: each is told from half a context before it at least, or, where a state is
-    carried on, from all. After the id `apart`, nothing before it is seen."""
-    tick = tick or (lambda done: None)
-    if isinstance(model, RecurrentText):
-        return _carried(model, ids, tick)
-    return _windowed(model, ids, context, rows, apart, tick)
+    return {
+        "loss": lost / tokens,
+        "per_character": lost / text.characters,
+        "perplexity": math.exp(min(lost / tokens, 700.0)),
+        "word_perplexity": math.exp(min(lost / text.words, 700.0)),
+    }
 
 
 @torch.no_grad()
+def nats(
+    model: nn.Module, ids: Ids, context: int, *, rows: int, apart: int | None = None, tick: Tick = ignore
+) -> float:
+    """What is lost on all ids but the first: each is told from half a context before it at least, or, where a state is
+    carried on, from all. After the id `apart`, nothing before it is seen."""
+    if not isinstance(model, RecurrentText):
+        return _windowed(model, ids, context, rows, apart, tick)
+    state, lost = model.nothing_yet(1), 0.0
+    for at in range(0, len(ids) - 1, ONWARD):
+        tick(at)
+        tokens = torch.from_numpy(ids[None, at : at + ONWARD + 1].astype(np.int64))
+        x, state = model.advance(tokens[:, :-1], state)
+        lost += float(cross_entropy(model.head, x[0], tokens[0, 1:]))
+    return lost
+
+
 def _windowed(model: Any, ids: Ids, context: int, rows: int, apart: int | None, tick: Tick) -> float:
     half, lost = max(1, context // 2), 0.0
     firsts = np.arange(0, max(1, len(ids) - 1 - context + half), half)
@@ -142,17 +149,6 @@ def _windowed(model: Any, ids: Ids, context: int, rows: int, apart: int | None, 
             state = replace(state, segments=_documents(tokens[:, :-1], apart))
         x, _ = model.advance(tokens[:, :-1], state)
         lost += float(cross_entropy(model.head, x[new], tokens[:, 1:][new]))
-    return lost
-
-
-@torch.no_grad()
-def _carried(model: Any, ids: Ids, tick: Tick) -> float:
-    state, lost = model.nothing_yet(1), 0.0
-    for at in range(0, len(ids) - 1, ONWARD):
-        tick(at)
-        tokens = torch.from_numpy(ids[None, at : at + ONWARD + 1].astype(np.int64))
-        x, state = model.advance(tokens[:, :-1], state)
-        lost += float(cross_entropy(model.head, x[0], tokens[0, 1:]))
     return lost
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,9 @@ from regard.progress import warn
 from regard.shapes import Padded
 from regard.tasks.mlm.config import EncodeOptions
 from regard.tasks.options import listed
-from regard.tasks.runnable import Evaluation, Prediction, Runnable, as_given, check_silent, ids_of, ignore
+from regard.tasks.runnable import Evaluation, Prediction, Runnable, Tick, check_silent, ids_of, ignore
 from regard.tasks.running_spec import TextEvaluation
-from regard.tasks.running_text import Text, Tick, evaluated
+from regard.tasks.running_text import evaluated
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,10 @@ class Encoder(Runnable):
         return found[0] if isinstance(texts, str) else found
 
     def predict(
-        self, texts: Sequence[str], options: EncodeOptions, *, first: int = 1, tick: Callable[[int], None] = ignore
+        self, texts: Sequence[str], options: EncodeOptions, *, first: int = 1, tick: Tick = ignore
     ) -> list[Prediction]:
         for number, text in enumerate(texts, first):
-            if self.is_long(text):
+            if len(self.read(text)) == self.max_length:
                 warn(f"line {number} is longer than {self.max_length} tokens; the rest of it is not read")
         if options.near is not None:
             return self._neighbours(texts, options.near, options.num_best)
@@ -86,12 +86,7 @@ class Encoder(Runnable):
 
         self.check_guesses()
         blanks = Blanks(self.tokenizer, context=self.max_length, pairs=self.model.config.next_sentence)
-
-        def measure(text: Text, tick: Tick) -> dict[str, float]:
-            ids = text.ids[1:]
-            return {"tokens": len(ids), **guess_blanks(self.model, blanks, ids, 8, tick)}
-
-        return evaluated(self, options, measure)
+        return evaluated(self, options, lambda text, tick: guess_blanks(self.model, blanks, text.ids[1:], 8, tick))
 
     def attend(self, text: str, target: str | None = None) -> Look:
         check_silent(target)
@@ -106,12 +101,8 @@ class Encoder(Runnable):
             ids += [*(mask if number else []), *found]
         return [self.model.start, *ids[: self.max_length - 2], self.model.end]
 
-    def is_long(self, text: str) -> bool:
-        """Whether not all of it is read."""
-        return len(self.read(text)) == self.max_length
-
     @torch.no_grad()
-    def fill(self, texts: Sequence[str], num_best: int = 1, tick: Callable[[int], None] | None = None) -> list[Filled]:
+    def fill(self, texts: Sequence[str], num_best: int = 1, tick: Tick = ignore) -> list[Filled]:
         """Each blank by its likeliest word, all at once."""
         self.check_guesses()
         texts = listed(texts)
@@ -125,12 +116,11 @@ class Encoder(Runnable):
                 own = [next(guesses) for _ in range(count)]
                 found[i] = Filled(_joined(texts[i], [guess[0][0] for guess in own]), own)
             done += len(members)
-            if tick is not None:
-                tick(done)
+            tick(done)
         return found
 
     @torch.no_grad()
-    def vectors(self, texts: Sequence[str], tick: Callable[[int], None] | None = None) -> Tensor:
+    def vectors(self, texts: Sequence[str], tick: Tick = ignore) -> Tensor:
         """Of length 1 (N, C): the mean of a text's tokens in the last layer [Reimers+ 2019], or the first of them."""
         texts = listed(texts)
         found, done = torch.zeros(len(texts), self.model.config.out_width), 0
@@ -140,8 +130,7 @@ class Encoder(Runnable):
             pooled = torch.arange(x.shape[1])[None] < counts[:, None]
             found[members] = F.normalize((x * pooled[..., None]).sum(1) / counts[:, None], dim=-1)
             done += len(members)
-            if tick is not None:
-                tick(done)
+            tick(done)
         return found
 
     @torch.no_grad()
@@ -149,7 +138,8 @@ class Encoder(Runnable):
         """Of the word at each of ids: (B, T, V), or (T, V) of one row."""
         self.check_guesses()
         rows, alone = ids_of(ids, self.model.config.vocabulary)
-        return as_given(self.model.guess(self.model(rows)), alone)
+        logits: Tensor = self.model.guess(self.model(rows))
+        return logits[0] if alone else logits
 
     @torch.no_grad()
     def explain(self, text: str) -> Explanation:

@@ -18,7 +18,8 @@ from regard.rng import Key, uniforms
 from regard.shapes import Padded
 from regard.tasks.folder import Loaded
 from regard.tasks.mlm.config import MaskedRecipe
-from regard.tasks.running_text import Ids, Text, TextTask, Tick, held_out, ids_for, shuffled, tokenizer_for
+from regard.tasks.runnable import Tick, ignore
+from regard.tasks.running_text import Ids, Text, TextTask, held_out, ids_for, tokenizer_for
 from regard.tasks.task import Loss
 
 HIDDEN, SWAPPED = 0.8, 0.1  # of the words taken out: shown as blanks, and as any word; the rest stay
@@ -108,13 +109,9 @@ class MaskedModelling(TextTask):
     """Words that were taken out are guessed from both sides."""
 
     def __init__(self, blanks: Blanks, ids: Ids, held: Text | None, *, batch_tokens: int) -> None:
-        super().__init__(ids, held, blanks.context, batch_tokens)
+        super().__init__(ids, held, blanks.context, batch_tokens, marks=blanks.context - blanks.window)
         self.blanks = blanks
         self.sizes = (len(blanks.is_word), blanks.start, blanks.end, blanks.context, blanks.mask)
-
-    def batches(self, seed: int, epoch: int) -> list[Ids]:
-        """Where the texts of each batch begin: all over, from another place in each epoch."""
-        return shuffled(len(self.ids), self.blanks.window, self.rows, Key(seed, ("windows", epoch)).generator())
 
     def load(self, name: Ids) -> Ids:
         """Words are taken out in `loss`, which has the key."""
@@ -134,7 +131,7 @@ class MaskedModelling(TextTask):
 
 
 @torch.no_grad()
-def guess_blanks(model: Any, blanks: Blanks, ids: Ids, rows: int, tick: Tick = lambda done: None) -> dict[str, float]:
+def guess_blanks(model: Any, blanks: Blanks, ids: Ids, rows: int, tick: Tick = ignore) -> dict[str, float]:
     """Nats for each word that was taken out, and the share of them that is guessed; of texts in two parts, also the
     share of those that are told apart."""
     starts, lost, right, follow, count = np.arange(0, len(ids), blanks.window), 0.0, 0, 0, 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from regard.engine.explain import Explanation
 from regard.errors import UserError
 from regard.files import read_regular, sealed, unsealed, write
 from regard.metrics.alignment import Gold, Links, Weights, error_rates, links
+from regard.tasks.runnable import Tick, ignore
 from regard.tasks.translation.runtime import Output, Translator
 
 FILE = "alignment.json"
@@ -53,14 +54,11 @@ class Reading:
 class Aligned:
     """What a model looks at for given outputs, by words: for each text and place weights (H, T, S)."""
 
-    def __init__(
-        self, model: Translator, texts: Sequence[str], outputs: Rows, tick: Callable[[int], None] | None = None
-    ) -> None:
+    def __init__(self, model: Translator, texts: Sequence[str], outputs: Rows, tick: Tick = ignore) -> None:
         self.maps = list[dict[Place, Weights]]()
         for told in model.explained(texts, outputs):
             self.maps.append({place: _by_words(model, told, place) for place in _places(told)})
-            if tick is not None:
-                tick(len(self.maps))
+            tick(len(self.maps))
 
     def best(self, gold: Sequence[Gold]) -> tuple[Reading, float]:
         """The reading with the lowest error rate, and that rate."""

@@ -38,7 +38,6 @@ def inspect(train: Sequence[PairsConfig], valid: Sequence[PairsConfig]) -> Repor
 def sizes(task: Translation, recipe: TranslationRecipe, report: Report) -> dict[str, str]:
     """What the tokenizer makes of the data."""
     tokenizers, longest = task.tokenizers, recipe.data.max_length
-    unknown, tokens = Counter[str](), Counter[str]()
     if recipe.data.valid and exchanged(recipe.data):
         first = recipe.data.valid[0]
         report.add("source and target seem to have changed places", str(first.source or first.pairs), 1)
@@ -50,11 +49,9 @@ def sizes(task: Translation, recipe: TranslationRecipe, report: Report) -> dict[
             for pair, *both in zip(chunk, sources, targets, strict=True):
                 if max(map(len, both)) >= longest:
                     report.add(f"longer than data.max_length ({longest} tokens), left out", file, pair.line)
-    if task.held is not None:
-        for name, side in {"source": task.held.sources, "target": task.held.targets}.items():
-            tokens[name] = sum(map(len, side))
-            unknown[name] = sum(ids.count(UNKNOWN) for ids in map(list, side))
-    rates = ", ".join(f"{unknown[name] / tokens[name]:.2%} of the {name}" for name in tokens if tokens[name])
+    sides = {"source": task.held.sources, "target": task.held.targets} if task.held is not None else {}
+    held = {name: [i for ids in side for i in ids] for name, side in sides.items()}
+    rates = ", ".join(f"{ids.count(UNKNOWN) / len(ids):.2%} of the {name}" for name, ids in held.items() if ids)
     return {
         "vocabulary": " and ".join(f"{size:,}" for size in dict.fromkeys(tokenizers.sizes)),
         "unknown tokens": rates or "not known without validation data",
@@ -82,10 +79,9 @@ class PairsReport(Report):
                 if source is None or target is None:
                     self.add("without a counterpart", files[source is None], line)
                     return line
-                for file, text, seen in zip(files, (source, target), scripts, strict=True):
-                    self._side(file, line, text)
+                for text, seen in zip((source, target), scripts, strict=True):
                     seen[_script(text)].append(line)
-                self._pair(files[0], line, source, target)
+                self._pair(files, line, source, target)
                 whole.append(_digest(f"{source}\0{target}"))
                 alone.append(_digest(source))
                 progress.update(line)
@@ -107,22 +103,21 @@ class PairsReport(Report):
         for number in again.tolist():
             self.add("said before" if training else "a source that is also trained on", file, number + 1)
 
-    def _side(self, file: str, line: int, text: str) -> None:
-        if not text.strip():
-            self.add("empty", file, line)
-        if "\ufffd" in text:
-            self.add("not UTF-8", file, line)
-        if "\0" in text:
-            self.add("NUL bytes", file, line)
-        if len(text) > LONGEST:
-            self.add("over 1 MB", file, line)
-
-    def _pair(self, file: str, line: int, source: str, target: str) -> None:
+    def _pair(self, files: Sequence[str], line: int, source: str, target: str) -> None:
+        for file, text in zip(files, (source, target), strict=True):
+            if not text.strip():
+                self.add("empty", file, line)
+            if "\ufffd" in text:
+                self.add("not UTF-8", file, line)
+            if "\0" in text:
+                self.add("NUL bytes", file, line)
+            if len(text) > LONGEST:
+                self.add("over 1 MB", file, line)
         words = len(source.split()), len(target.split())
         if source.strip() and source == target:
-            self.add("the same on both sides", file, line)
+            self.add("the same on both sides", files[0], line)
         if min(words) and max(words) > UNEVEN * (min(words) + 3):
-            self.add(f"one side over {UNEVEN} times as long as the other", file, line)
+            self.add(f"one side over {UNEVEN} times as long as the other", files[0], line)
 
 
 def _leniently(config: PairsConfig) -> Iterator[tuple[str | None, str | None]]:

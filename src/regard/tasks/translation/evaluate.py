@@ -34,8 +34,15 @@ def evaluate(model: Translator, options: TranslationEvaluation) -> Evaluation:
     if options.alignment is not None:
         return _alignment(model, options, sources, targets, rest[0])
     if options.score:
-        return _likelihood(model, options, sources, targets)
-    outputs = _translated(model, options, sources)
+        log_probs, tokens = model.score(sources, targets)
+        _write(options.output, [f"{log_prob:.6f}" for log_prob in log_probs])
+        nats = -float(log_probs.sum()) / tokens
+        data = {"sentences": len(sources), "tokens": tokens, "nats_per_token": nats, "perplexity": float(np.exp(nats))}
+        return Evaluation.of(data)
+    search = model.options({"beam": options.beam}).search(model.search)
+    with Progress(len(sources), "translate") as progress:
+        outputs = model.best(sources, progress.update, search)
+    _write(options.output, outputs)
     if options.pronunciations:
         rates = asdict(pronunciation_error_rate(outputs, [ways.split("\t") for ways in targets]))
         data = {"words": len(sources), "word_error_rate": rates["words"], "phone_error_rate": rates["phones"]}
@@ -60,25 +67,6 @@ def _scores(
                 f"95 % from {c.low:+.2f} to {c.high:+.2f}, p = {c.p_value:.3f} (paired bootstrap, 1,000 samples)"
             )
     return Evaluation(data, rows)
-
-
-def _translated(model: Translator, options: TranslationEvaluation, sources: Sequence[str]) -> list[str]:
-    search = model.options({"beam": options.beam}).search(model.search)
-    with Progress(len(sources), "translate") as progress:
-        found = model.hypotheses(sources, progress.update, search)
-    outputs = [model.text(hypotheses[0]) if hypotheses else "" for hypotheses in found]
-    _write(options.output, outputs)
-    return outputs
-
-
-def _likelihood(
-    model: Translator, options: TranslationEvaluation, sources: Sequence[str], targets: Sequence[str]
-) -> Evaluation:
-    log_probs, tokens = model.score(sources, targets)
-    _write(options.output, [f"{log_prob:.6f}" for log_prob in log_probs])
-    each = -float(log_probs.sum()) / tokens
-    data = {"sentences": len(sources), "tokens": tokens, "nats_per_token": each, "perplexity": float(np.exp(each))}
-    return Evaluation.of(data)
 
 
 def _alignment(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -12,10 +12,9 @@ from regard.engine.engine import Rows
 from regard.errors import UserError
 from regard.look.look import entropy
 from regard.metrics.alignment import Gold
+from regard.tasks.runnable import Tick
 from regard.tasks.translation.align import Aligned
 from regard.tasks.translation.runtime import Translator
-
-Tick = Callable[[int], None]
 
 
 @dataclass(frozen=True)

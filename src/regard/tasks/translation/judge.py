@@ -45,13 +45,11 @@ def _check(recipe: TranslationRecipe, given: Given) -> None:
 
 
 def _judge(model: Translator, recipe: TranslationRecipe, given: Given) -> Judged:
-    folder, asked, wanted = model.loaded.folder, [], []
+    folder = model.loaded.folder
     held = PairsConfig(source=str(folder / "valid.source"), target=str(folder / "valid.target"))
     config = _pairs(given) or (held if recipe.data.hold_out else None)
-    for corpus in [config] if config else recipe.data.valid:
-        found = list(pairs(corpus))
-        asked += [(pair.source, pair.tag) for pair in found]
-        wanted += [pair.target for pair in found]
+    judged_by = [pair for corpus in ([config] if config else recipe.data.valid) for pair in pairs(corpus)]
+    asked, wanted = [(pair.source, pair.tag) for pair in judged_by], [pair.target for pair in judged_by]
     said = _translate(model, asked)
     score, direction = METRICS[given.metric]
     scored = score(said, wanted)
@@ -66,6 +64,5 @@ def _translate(model: Translator, asked: Sequence[tuple[str, str | None]]) -> li
     said: list[str] = []
     for tag, members in groupby(asked, key=itemgetter(1)):
         model.tag = tag
-        found = model.hypotheses([source for source, _ in members])
-        said += [model.text(hypotheses[0]) if hypotheses else "" for hypotheses in found]
+        said += model.best([source for source, _ in members])
     return said

@@ -10,6 +10,7 @@ from itertools import chain, groupby, islice
 from pathlib import Path
 from zlib import crc32
 
+from regard.data.batches import waste
 from regard.data.config import DataConfig, PairsConfig
 from regard.data.store import Store, stored
 from regard.data.text import Pair, count_lines, files_of, pairs
@@ -46,7 +47,8 @@ def prepare(recipe: TranslationRecipe, folder: Path, base: Loaded | None = None)
         metric=recipe.train.metric,
     )
     odd = "validation pairs: source and target seem to have changed places; the score would mislead, so look\n"
-    padding = " and ".join(f"{share:.1%}" for share in task.padding(recipe.train.seed))
+    batches = task.batches(recipe.train.seed, 0)
+    padding = " and ".join(f"{waste(batches, lengths):.1%}" for lengths in (task.source_lengths, task.target_lengths))
     task.about = odd if recipe.data.valid and exchanged(recipe.data) else ""
     task.about += f"training on {len(store):,} pairs; {f'{left}; ' if left else ''}padding: {padding} of the batches"
     task.left = left
@@ -109,7 +111,10 @@ def _words(corpus: PairsConfig) -> tuple[set[str], set[str]]:
 def _set_aside(config: DataConfig, folder: Path) -> PairsConfig:
     """The pairs that training does without, written to the folder once, and again if the files were damaged."""
     paths, sums = [folder / name for name in HELD[:2]], folder / HELD[2]
-    if _sums(sums) != {path.name: digest(path) for path in paths if path.exists()}:
+    stored: dict[str, str] | None = None
+    with suppress(OSError, ValueError, AttributeError):
+        stored = unsealed(json.loads(sums.read_bytes()))
+    if stored != {path.name: digest(path) for path in paths if path.exists()}:
         held = [pair for pair in chain.from_iterable(map(pairs, config.train)) if _is_held(pair, config)]
         if not held:
             raise UserError(f"hold_out {config.hold_out:g} of so few pairs is none; raise it, or give valid")
@@ -117,12 +122,6 @@ def _set_aside(config: DataConfig, folder: Path) -> PairsConfig:
             write(path, "".join(f"{' '.join(text.split())}\n" for text in texts).encode())
         write(sums, sealed({path.name: digest(path) for path in paths}))
     return PairsConfig(source=str(paths[0]), target=str(paths[1]))
-
-
-def _sums(path: Path) -> dict[str, str] | None:
-    with suppress(OSError, ValueError, AttributeError):
-        return unsealed(json.loads(path.read_bytes()))
-    return None
 
 
 def _is_held(pair: Pair, config: DataConfig) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from regard.progress import warn
 from regard.shapes import Padded
 from regard.tasks.folder import Loaded
 from regard.tasks.options import listed
-from regard.tasks.runnable import Evaluation, Prediction, Runnable, as_given, ids_of, ignore
+from regard.tasks.runnable import Evaluation, Prediction, Runnable, Tick, ids_of, ignore
 from regard.tasks.translation.config import TranslateOptions, TranslationEvaluation
 
 if TYPE_CHECKING:
@@ -59,14 +59,12 @@ class Translator(Runnable):
         found = [outputs[0].text if outputs else "" for outputs in self.translate(listed(texts), **options)]
         return found[0] if isinstance(texts, str) else found
 
-    def translate(
-        self, texts: str | Sequence[str], *, tick: Callable[[int], None] = ignore, **options: Any
-    ) -> list[list[Output]]:
+    def translate(self, texts: str | Sequence[str], *, tick: Tick = ignore, **options: Any) -> list[list[Output]]:
         """For each text its outputs, best first, with scores, tokens and, by `alignment=True`, links of words."""
         return self.outputs(listed(texts), self.options(options), tick)
 
     def predict(
-        self, texts: Sequence[str], options: TranslateOptions, *, first: int = 1, tick: Callable[[int], None] = ignore
+        self, texts: Sequence[str], options: TranslateOptions, *, first: int = 1, tick: Tick = ignore
     ) -> list[Prediction]:
         predictions = []
         for number, outputs in enumerate(self.outputs(texts, options, tick), first):
@@ -98,16 +96,18 @@ class Translator(Runnable):
         return self.look(told, searched=target is None)
 
     def hypotheses(
-        self, texts: Sequence[str], tick: Callable[[int], None] | None = None, search: Search | None = None
+        self, texts: Sequence[str], tick: Tick = ignore, search: Search | None = None
     ) -> list[list[Hypothesis]]:
         """For each text its hypotheses, best first; none for a blank one. No text is split."""
         sources = [source for _, source in self._read(listed(texts))]
         found = iter(self.engine.decode([source for source in sources if source], search or self.search, tick=tick))
         return [next(found) if source else [] for source in sources]
 
-    def outputs(
-        self, lines: Sequence[str], options: TranslateOptions, tick: Callable[[int], None] = ignore
-    ) -> list[list[Output]]:
+    def best(self, texts: Sequence[str], tick: Tick = ignore, search: Search | None = None) -> list[str]:
+        """For each text its best hypothesis as text; nothing for a blank one."""
+        return [self.text(each[0]) if each else "" for each in self.hypotheses(texts, tick, search)]
+
+    def outputs(self, lines: Sequence[str], options: TranslateOptions, tick: Tick = ignore) -> list[list[Output]]:
         """For each line its outputs, best first; a long one is translated in parts, and never cut."""
         before, self.tag = self.tag, options.tag or self.tag
         try:
@@ -120,7 +120,13 @@ class Translator(Runnable):
                 ranks = range(max((len(best) for _, best in answers), default=0))
                 ranked = [[best[min(rank, len(best) - 1)] for _, best in answers] for rank in ranks]
                 outputs.append([self._joined([part for part, _ in answers], each) for each in ranked])
-            return self._aligned(outputs) if options.alignment else outputs
+            if not options.alignment:
+                return outputs
+            from regard.metrics.alignment import pharaoh
+            from regard.tasks.translation.align import Reading, line_links
+
+            links = line_links(self, [output for own in outputs for output in own], Reading.of(self.loaded.folder))
+            return [[replace(output, alignment=pharaoh(next(links))) for output in own] for own in outputs]
         finally:
             self.tag = before
 
@@ -138,15 +144,6 @@ class Translator(Runnable):
         words = text.split(" ") if space else list(text)
         halves = space.join(words[: len(words) // 2]), space.join(words[len(words) // 2 :])
         return [part for half in self._read(halves) if half[1] for part in self._split(*half)]
-
-    def _aligned(self, outputs: list[list[Output]]) -> list[list[Output]]:
-        """With the links of the head that is kept with the model."""
-        from regard.metrics.alignment import pharaoh
-        from regard.tasks.translation.align import Reading, line_links
-
-        flat = [output for own in outputs for output in own]
-        links = line_links(self, flat, Reading.of(self.loaded.folder))
-        return [[replace(output, alignment=pharaoh(next(links))) for output in own] for own in outputs]
 
     def _joined(self, parts: list[str], said: list[Hypothesis]) -> Output:
         return Output(
@@ -167,7 +164,8 @@ class Translator(Runnable):
         from torch import no_grad
 
         with no_grad():
-            return as_given(self.model(sources, targets.tokens), alone)
+            logits: Tensor = self.model(sources, targets.tokens)
+        return logits[0] if alone else logits
 
     def score(self, texts: Sequence[str], targets: Sequence[str]) -> tuple[NDArray[np.float64], int]:
         """The log-probability of each target with its end mark, given its text, and how many tokens that were."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from regard.attention.site import Site
-from regard.data.batches import plan, waste
+from regard.data.batches import plan
 from regard.data.store import Store
 from regard.data.tokenizer import END, PADDING, START, Tokenizers
 from regard.decode.config import Search
@@ -102,11 +102,6 @@ class Translation:
         source, target = self.source_lengths[name], self.target_lengths[name] + 1
         return Shape(len(name), int(source.max()), int(target.max()), int(source.sum()), int(target.sum()))
 
-    def padding(self, seed: int) -> list[float]:
-        """The share of padding in an epoch's batches, of sources and of targets."""
-        batches = self.batches(seed, 0)
-        return [waste(batches, lengths) for lengths in (self.source_lengths, self.target_lengths)]
-
     def describe(self, name: Names) -> str:
         return f"pairs {', '.join(str(i + 1) for i in sorted(name.tolist())[:5])} and {max(0, len(name) - 5)} more"
 
@@ -132,10 +127,11 @@ class Translation:
         return sizes(self, recipe, report)
 
     @torch.no_grad()
-    def evaluate(self, model: nn.Module, engine: Engine, tick: Callable[[int], None] | None = None) -> dict[str, float]:
+    def evaluate(self, model: nn.Module, engine: Engine) -> dict[str, float]:
         if self.held is None:
             return {}
-        outputs = self.translate(engine, self.held.sources, tick)
+        decoded = engine.decode(self.held.sources, self.search)
+        outputs = [self.tokenizers.target.decode(hypotheses[0].tokens) for hypotheses in decoded]
         given = log_probs(model, self.held.sources, self.held.targets, self.batch_tokens)
         tokens = sum(len(target) + 1 for target in self.held.targets)
         scores = {
@@ -156,13 +152,6 @@ class Translation:
         engine.decode(sources, search)
         log_probs(model, sources, targets, self.batch_tokens)
         return (time.perf_counter() - began) * len(self.held.sources) / len(sources)
-
-    def translate(
-        self, engine: Engine, sources: Sequence[Sequence[int]], tick: Callable[[int], None] | None = None
-    ) -> list[str]:
-        """The best output for each source, as text."""
-        found = engine.decode(sources, self.search, tick=tick)
-        return [self.tokenizers.target.decode(hypotheses[0].tokens) for hypotheses in found]
 
 
 @torch.no_grad()
