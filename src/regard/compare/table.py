@@ -150,11 +150,11 @@ class Table:
         told.append("Costs are means over seeds: FLOPs of matrix products; time of training with its evaluations.")
         if timed := [name for name, recipe in self.recipes.items() if recipe.train.minutes is not None]:
             told.append(f"Trained for a given time, so the machine mattered: {', '.join(timed)}.")
-        if begun := [name for name, recipe in self.recipes.items() if _begins(recipe)]:
+        if begun := [name for name, recipe in self.recipes.items() if recipe.takes_weights]:
             told.append(f"Began with another model, whose training is not counted: {', '.join(begun)}.")
+        every = ((name, seed) for seed in range(self.num_seeds) for name in self.recipes)
         there = {(line.name, seed) for line in self.lines for seed in line.runs}
-        wanted = [(name, seed) for seed in range(self.num_seeds) for name in self.recipes]
-        if missing := [f"{name} {seed}" for name, seed in wanted if (name, seed) not in there]:
+        if missing := [f"{name} {seed}" for name, seed in every if (name, seed) not in there]:
             told.append(f"Not there yet: {', '.join(missing)}.")
         return told
 
@@ -220,10 +220,6 @@ def _within(value: E, low: float, high: float) -> E:
     if value.low is None or value.high is None:
         return value
     return replace(value, low=max(low, value.low), high=min(high, value.high))
-
-
-def _begins(recipe: BaseRecipe) -> bool:
-    return recipe.takes_weights
 
 
 def _rank(value: float, higher: bool) -> tuple[bool, float]:

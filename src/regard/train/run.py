@@ -23,7 +23,7 @@ from regard.engine.engine import engine_of
 from regard.errors import UserError
 from regard.files import digest, sealed, unsealed, write
 from regard.progress import duration, say
-from regard.tasks.config import BaseRecipe, TrainConfig
+from regard.tasks.config import BaseRecipe
 from regard.tasks.folder import Loaded, has_tokenizers, load_tokenizers, save_model, save_tokenizers
 from regard.tasks.registry import TASKS, read_recipe
 from regard.tasks.task import Task
@@ -97,11 +97,14 @@ class Run:
 
     def trainer(self, report: Report | None = None, world: World = ALONE) -> Trainer:
         """A new model, or one with the weights of another, and what trains it."""
-        recipe, task, out = self.recipe, self.task, self.out
+        recipe, task, out, config = self.recipe, self.task, self.out, self.recipe.train
+        if config.epochs is not None:
+            steps = round(config.epochs * len(task.batches(config.seed, 0)) / config.accumulate)
+            config = replace(config, steps=max(1, steps), epochs=None)
         return Trainer(
             task,
             TASKS[recipe.task].model(recipe, task, out, self.base),
-            counted(recipe.train, task),
+            config,
             out,
             engine=lambda model: engine_of(model, torch.get_num_threads()),
             keep_best=lambda model, metrics: save_model(
@@ -110,14 +113,6 @@ class Run:
             report=report,
             world=world,
         )
-
-
-def counted(train: TrainConfig, task: Task) -> TrainConfig:
-    """With steps in the place of epochs."""
-    if train.epochs is None:
-        return train
-    steps = round(train.epochs * len(task.batches(train.seed, 0)) / train.accumulate)
-    return replace(train, steps=max(1, steps), epochs=None)
 
 
 def train(
