@@ -200,7 +200,7 @@ def attend(
     tag: Annotated[str | None, typer.Option(help="Direction, for models of several.")] = None,
 ) -> None:
     """Show what a model looked at for each word it said."""
-    from regard.cli.attend import attend_file, attend_text
+    from regard.cli.attend import attend_file
     from regard.cli.run import opened
     from regard.tasks.translation.align import Reading
 
@@ -215,7 +215,12 @@ def attend(
     if site is None and head is None:  # the head that aligns best, if that is known
         reading = Reading.of(model)
         site, head = reading.site, reading.head
-    attend_text(ready, " ".join(text or ()), target, output, site, head, pieces)
+    look = ready.attend(" ".join(text or ()), target)
+    if output is not None:
+        look.save(output, site, head, pieces=pieces)
+        return
+    picture = look.picture(site, head, pieces=pieces)
+    print(picture.terminal(color=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
 
 
 @app.command()
@@ -287,10 +292,9 @@ def program(arguments: Sequence[str]) -> typer.Typer:
         made = lambda: None  # noqa: E731
         if name == command:
             from regard.cli import run
-            from regard.cli.options import named_model, with_options
 
             own = "evaluate" if name == "evaluate" else "run"
-            made = with_options(getattr(run, own), own, named_model(words), name)
+            made = run.with_options(getattr(run, own), own, run.named_model(words), name)
         app.command(name, help=text, hidden=name in VERBS)(made)
     app.command()(compare)  # after those two in the help
     return app

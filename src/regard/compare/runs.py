@@ -18,7 +18,7 @@ from regard.files import sealed, unsealed, write
 from regard.progress import say
 from regard.recipe import differences
 from regard.tasks.config import BaseRecipe
-from regard.tasks.judging import Given, Judge
+from regard.tasks.judging import Given
 from regard.tasks.registry import read_recipe
 from regard.train.asked import Asked
 from regard.train.loop import stop_signals
@@ -48,10 +48,6 @@ class Comparison:
     """Of all trainings."""
     command: Sequence[str]
     """What trains one, told its options as JSON, in a process of its own, which also says what is wrong."""
-
-    @property
-    def judge(self) -> Judge:
-        return judge_of(next(iter(self.recipes.values())))
 
     def run(self) -> Table:
         try:
@@ -110,7 +106,7 @@ class Comparison:
 
     def _speeds(self, runs: Mapping[str, Run]) -> dict[str, float]:
         """Of the models of the first seed, measured once for the same runs."""
-        path, judge = self.out / "speed.json", self.judge
+        path, judge = self.out / "speed.json", judge_of(next(iter(self.recipes.values())))
         if judge.answer is None:
             return {}
         by = [self.given.name, self.num_seeds, self.given.threads, *runs]

@@ -88,9 +88,9 @@ class Trainer:
         evaluate_at = _marks(plan.steps, plan.evaluations)
         save_at = _marks(plan.steps, self.config.checkpoints)
         patience = math.inf if self.config.patience is None else self.config.patience
-        kills_at_once = lambda signum: signal.signal(signum, signal.SIG_DFL)  # noqa: E731  # a second one, that is
         progress = Progress(plan.steps, "train") if self.world.leads else nullcontext()
-        with stop_signals(kills_at_once) as asked, progress as bar:
+        # A second signal kills at once.
+        with stop_signals(lambda signum: signal.signal(signum, signal.SIG_DFL)) as asked, progress as bar:
             if bar:
                 bar.update(self.state.step)
             while self.state.step < plan.steps and self.state.stale < patience:
