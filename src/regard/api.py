@@ -82,8 +82,7 @@ def check(
     from regard.train.asked import Asked
     from regard.train.check import check
 
-    asked = Asked.of(recipe, files, minutes, settings)
-    return check(asked, folders)
+    return check(Asked.of(recipe, files, minutes, settings), folders)
 
 
 def compare(

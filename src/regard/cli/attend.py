@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -65,8 +66,6 @@ def _read(
 
 def _tell(names: list[str], rows: Sequence[Any], as_json: bool) -> None:
     if as_json:
-        import json
-
         for row in rows:
             print(json.dumps(asdict(row), ensure_ascii=False))
         return

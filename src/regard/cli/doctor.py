@@ -44,7 +44,7 @@ def findings() -> list[Finding]:
     no_compiler = "" if compiler() else "install g++: decoding is fast by it"
     data = os.environ.get("REGARD_DATA")
     no_data = "" if data is None or Path(data).is_dir() else "is no folder; mend or unset it"
-    return [
+    found = [
         Finding("regard", version("regard")),
         Finding("python", f"{platform.python_version()} at {sys.prefix}"),
         Finding("machine", f"{platform.system()} {platform.machine()}, {cores()} cores"),
@@ -52,13 +52,8 @@ def findings() -> list[Finding]:
         Finding("disk here", f"{free:.1f} GiB free", low_disk),
         Finding("compiler", compiler() or "none", no_compiler),
         Finding("REGARD_DATA", "not set (needed for corpora by name only)" if data is None else data, no_data),
-        *_packages(),
     ]
-
-
-def _packages() -> list[Finding]:
-    """What the extras bring; without `train` little can be done, the others are for who wants them."""
-    found = []
+    # What the extras bring; without `train` little can be done, the others are for who wants them.
     for requirement in requires("regard") or []:
         match = re.fullmatch(r"([\w-]+)\W.*extra == ['\"](\w+)['\"]", requirement)
         if match is None or match[2] == "all":

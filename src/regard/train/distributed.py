@@ -97,12 +97,11 @@ class World:
 
     def told(self, number: int) -> int:
         """What the leading one says, and all hear."""
+        box = torch.tensor(number)
         if self.size > 1:
-            box = torch.tensor(number)
             with _others():
                 distributed.broadcast(box, 0)
-            return int(box)
-        return number
+        return int(box)
 
     def leave(self) -> None:
         if self.size > 1:

@@ -107,9 +107,9 @@ class Trainer:
                 self.state = self.state.after(done.tokens, spent, cost)
                 step = self.state.step
                 if step in evaluate_at:
-                    told = self._evaluate(self.weights.average or self.weights.model, {"train_loss": done.loss})
+                    scores = self._evaluate(self.weights.average or self.weights.model, {"train_loss": done.loss})
                     if bar:
-                        bar.line(told)
+                        bar.line(scores)
                 if bar:
                     best = "" if self.state.best is None else f"best {self.task.primary[0]} {self.state.best:.2f}"
                     speed = f"{done.tokens / spent:,.0f} {self.task.counts}/s"
@@ -123,9 +123,9 @@ class Trainer:
                 last = [path for path in steps_in(self.checkpoints) if int(path.name[5:]) in self._averaged(save_at)]
                 mean = copy.deepcopy(self.weights.model)
                 fill_with_mean(mean, last)
-                told = self._evaluate(mean, {"averaged": len(last)})
+                scores = self._evaluate(mean, {"averaged": len(last)})
                 if bar:
-                    bar.line(f"mean of the last {len(last)} checkpoints: {told}")
+                    bar.line(f"mean of the last {len(last)} checkpoints: {scores}")
         return self.state
 
     def engine(self, model: nn.Module) -> Engine:
