@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-COMMANDS = ("attend", "compare", "demo", "main", "options", "run")
+COMMANDS = ("attend", "demo", "main", "run")
 LIBRARIES = ("torch._dynamo", "torch.utils.flop_counter", "sacrebleu.metrics", "sklearn.metrics", "scipy.stats",
              "matplotlib.figure", "matplotlib.font_manager", "matplotlib.backends.backend_svg", "regard.engine.native",
              "regard.tasks.mlm.runtime", "regard.tasks.labelled.runtime", "regard.train.run",

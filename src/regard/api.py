@@ -82,8 +82,7 @@ def check(
     from regard.train.asked import Asked
     from regard.train.check import check
 
-    asked = Asked.of(recipe, files, minutes, settings)
-    return check(asked, folders)
+    return check(Asked.of(recipe, files, minutes, settings), folders)
 
 
 def compare(
@@ -100,17 +99,15 @@ def compare(
 ) -> Table:
     """Train several recipes on the same data with several seeds: quality with intervals, costs and speed."""
     from regard.compare.judge import judge_of
-    from regard.compare.runs import Comparison, comparable, named
+    from regard.compare.runs import Comparison, comparable
     from regard.process import COMMAND
     from regard.tasks.judging import Given
 
-    paths = named([Path(recipe) for recipe in recipes])
-    read = comparable(paths, minutes, settings)
-    first = next(iter(read.values()))
+    paths, read = comparable([Path(recipe) for recipe in recipes], minutes, settings)
+    first, *_ = every = list(read.values())
     judge = judge_of(first)
-    given = Given(
-        metric=judge.metric(list(read.values())), source=_path(source), target=_path(target), data=data, threads=threads
-    )
+    metric = judge.metric(every)
+    given = Given(metric=metric, source=_path(source), target=_path(target), data=data, threads=threads)
     judge.check(first, given)
     options = {"minutes": minutes, "threads": threads}
     return Comparison(paths, read, given, seeds, Path(out), settings, options, [*COMMAND, "train"]).run()

@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 import pytest
 
 from regard import load
-from regard.cli.compare import compare
+from regard.cli.main import compare
 from regard.compare.judge import TIMED, Run, _cost, judge_of, judge_run, speeds, stored_run
 from regard.compare.table import Table
 from regard.errors import UserError

@@ -46,9 +46,11 @@ def demo(recipe: Path | None, out: Path, minutes: float | None, threads: int | N
     print(f"  BLEU {score.value:.1f} ({score.signature})")
     print(f"  {exact.value:.1%} exactly as the reference")
     print(f"  alignment error rate {rate:.3f} ({reading}; chosen on the validation sentences)\n")
-    _show_samples(sources, outputs, references)
+    step = len(sources) // SAMPLES
+    for i in range(0, step * SAMPLES, step):
+        print(f"  {sources[i]}\n  → {outputs[i]}" + ("" if outputs[i] == references[i] else f"\n  ✗ {references[i]}"))
     picture = replace(model.attend(APPLE).picture(reading.site, reading.head), title=f"{APPLE} (synthetic demo)")
-    print("What each German word looked at:\n")
+    print("\nWhat each German word looked at:\n")
     print(picture.terminal(color=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
     write(out / "apple.svg", picture.svg().encode())
     regard = Path(sys.argv[0]).name if os.environ.get("VIRTUAL_ENV") else sys.argv[0]  # as it can be typed here
@@ -65,10 +67,3 @@ def _aligned(model: Translator, split: str) -> tuple[Aligned, list[Gold]]:
     with Progress(len(sources), "align") as progress:
         aligned = Aligned(model, sources, model.spelled(targets), progress.update)
     return aligned, [parse(line, "daily") for line in links]
-
-
-def _show_samples(sources: list[str], outputs: list[str], references: list[str]) -> None:
-    step = len(sources) // SAMPLES
-    for i in range(0, step * SAMPLES, step):
-        print(f"  {sources[i]}\n  → {outputs[i]}" + ("" if outputs[i] == references[i] else f"\n  ✗ {references[i]}"))
-    print()

@@ -12,7 +12,6 @@ from typing import Annotated
 import typer
 
 from regard import __version__, api
-from regard.cli.compare import compare
 from regard.cli.streams import guarded
 from regard.decode.config import search_for
 from regard.errors import UserError
@@ -38,12 +37,8 @@ app = typer.Typer(
 
 Folder = Annotated[Path, typer.Argument(help="A model: Regard's, or in Hugging Face's layout.", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
-BeamSize = Annotated[int | None, typer.Option("--beam", help="Hypotheses per step; 1 is greedy. Default: its own.")]
-BatchSize = Annotated[int | None, typer.Option(help="Sentences at once. Default: as many as fit well.")]
 Engine = Annotated[str, typer.Option(help="native (compiled once), torch, or auto: native where it can.")]
 Threads = Annotated[int | None, typer.Option(help="Processor threads. Default: all.")]
-Processes = Annotated[int | None, typer.Option(help="Processes that share the work. Default: by trial.")]
-Tag = Annotated[str | None, typer.Option(help="Direction, for models of several.")]
 RecipeFile = Annotated[Path | None, typer.Argument(help="A recipe (YAML); or use --source and --target.")]
 Source = Annotated[Path | None, typer.Option(help="Text to translate from, a sentence a line.")]
 Target = Annotated[Path | None, typer.Option(help="Its translation, line by line.")]
@@ -71,7 +66,7 @@ def train(
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also log for TensorBoard, in the folder.")
     ] = False,
-    processes: Processes = None,
+    processes: Annotated[int | None, typer.Option(help="Processes that share the work. Default: by trial.")] = None,
     threads: Threads = None,
 ) -> None:
     """Train a model; the same command again goes on where it stopped."""
@@ -202,10 +197,10 @@ def attend(
     gold: Annotated[Path | None, typer.Option(help="Gold links (0-0 1-2) of those: which heads align best.")] = None,
     count: Annotated[int, typer.Option(min=1, help="How many of the worst.")] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="Tables as JSON, a line for each row.")] = False,
-    tag: Tag = None,
+    tag: Annotated[str | None, typer.Option(help="Direction, for models of several.")] = None,
 ) -> None:
     """Show what a model looked at for each word it said."""
-    from regard.cli.attend import attend_file, attend_text
+    from regard.cli.attend import attend_file
     from regard.cli.run import opened
     from regard.tasks.translation.align import Reading
 
@@ -220,7 +215,12 @@ def attend(
     if site is None and head is None:  # the head that aligns best, if that is known
         reading = Reading.of(model)
         site, head = reading.site, reading.head
-    attend_text(ready, " ".join(text or ()), target, output, site, head, pieces)
+    look = ready.attend(" ".join(text or ()), target)
+    if output is not None:
+        look.save(output, site, head, pieces=pieces)
+        return
+    picture = look.picture(site, head, pieces=pieces)
+    print(picture.terminal(color=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
 
 
 @app.command()
@@ -238,6 +238,33 @@ def serve(
     from regard.serve.server import serve_models
 
     serve_models(models, host=host, port=port, engine=engine, threads=threads, key_file=key_file)
+
+
+def compare(
+    recipes: Annotated[list[Path], typer.Argument(help="Recipes (YAML) for the same data.", show_default=False)],
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each recipe, each of its own seed.")] = 3,
+    out: Annotated[Path, typer.Option(help="Folder of the runs, the table and the picture.")] = Path("runs/compare"),
+    minutes: Annotated[float | None, typer.Option(help="Time budget of each run. Default: the recipe's.")] = None,
+    setting: Annotated[
+        list[str] | None, typer.Option("--set", help="Override in all recipes, such as train.lr=1e-3.")
+    ] = None,
+    source: Annotated[Path | None, typer.Option(help="Sentences to judge by. Default: validation data.")] = None,
+    target: Annotated[Path | None, typer.Option(help="Their references.")] = None,
+    data: Annotated[
+        str | None, typer.Option(help="Or a corpus such as multi30k-tok/en-de/test, or a file of pairs or examples.")
+    ] = None,
+    threads: Threads = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The table as JSON.")] = False,
+) -> None:
+    """Train several recipes on the same data; one table, one picture.
+
+    Quality with its interval, parameters, FLOPs, time, speed. The same command again goes on where it stopped.
+    """
+    table = api.compare(
+        recipes, seeds=seeds, out=out, minutes=minutes, settings=setting or [], source=source, target=target,
+        data=data, threads=threads,
+    )  # fmt: skip
+    print(table.json() if as_json else table.markdown().rstrip())
 
 
 @app.callback(invoke_without_command=True)
@@ -265,10 +292,9 @@ def program(arguments: Sequence[str]) -> typer.Typer:
         made = lambda: None  # noqa: E731
         if name == command:
             from regard.cli import run
-            from regard.cli.options import named_model, with_options
 
             own = "evaluate" if name == "evaluate" else "run"
-            made = with_options(getattr(run, own), own, named_model(words), name)
+            made = run.with_options(getattr(run, own), own, run.named_model(words), name)
         app.command(name, help=text, hidden=name in VERBS)(made)
-    app.command()(compare)  # with its options in its own file, as this one is long
+    app.command()(compare)  # after those two in the help
     return app

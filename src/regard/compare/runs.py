@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from regard.compare.judge import Run, judge_of, judge_run, speeds, stored_run
@@ -19,9 +18,10 @@ from regard.files import sealed, unsealed, write
 from regard.progress import say
 from regard.recipe import differences
 from regard.tasks.config import BaseRecipe
-from regard.tasks.judging import Given, Judge
+from regard.tasks.judging import Given
 from regard.tasks.registry import read_recipe
 from regard.train.asked import Asked
+from regard.train.loop import stop_signals
 
 STOPPED = "stopped; everything is kept, and the same command goes on"
 
@@ -49,10 +49,6 @@ class Comparison:
     command: Sequence[str]
     """What trains one, told its options as JSON, in a process of its own, which also says what is wrong."""
 
-    @property
-    def judge(self) -> Judge:
-        return judge_of(next(iter(self.recipes.values())))
-
     def run(self) -> Table:
         try:
             return self._run()
@@ -65,7 +61,7 @@ class Comparison:
         runs: dict[str, dict[int, Run]] = {name: {} for name in self.recipes}
         drawn: Drawn = {}
         for name, seed in every:
-            if (run := self._finished(name, seed)) is not None:
+            if self._is_of(name, seed) and (run := stored_run(self._folder(name, seed), self.given)) is not None:
                 runs[name][seed] = run
 
         def table(speeds: Mapping[str, float]) -> Table:
@@ -78,9 +74,12 @@ class Comparison:
             if seed not in runs[name]:
                 say(f"{name}, seed {seed}: run {number} of {len(every)}")
                 self._train(name, seed)
-                runs[name][seed] = judge_run(self.out / name / str(seed), self._seeded(name, seed), self.given)
+                runs[name][seed] = judge_run(self._folder(name, seed), self._seeded(name, seed), self.given)
                 table({})
         return table(self._speeds({name: each[0] for name, each in runs.items()}))
+
+    def _folder(self, name: str, seed: int) -> Path:
+        return self.out / name / str(seed)
 
     def _seeded(self, name: str, seed: int) -> BaseRecipe:
         recipe = self.recipes[name]
@@ -88,14 +87,11 @@ class Comparison:
 
     def _is_of(self, name: str, seed: int) -> bool:
         """Whether the folder of a run holds one of the very recipe."""
-        stored = self.out / name / str(seed) / "recipe.yaml"
+        stored = self._folder(name, seed) / "recipe.yaml"
         return stored.exists() and not differences(read_recipe(stored), self._seeded(name, seed))
 
-    def _finished(self, name: str, seed: int) -> Run | None:
-        return stored_run(self.out / name / str(seed), self.given) if self._is_of(name, seed) else None
-
     def _train(self, name: str, seed: int) -> None:
-        folder = self.out / name / str(seed)
+        folder = self._folder(name, seed)
         if (folder / "README.md").exists() and self._is_of(name, seed):
             return  # trained, and to be judged anew
         settings = [*self.settings, f"train.seed={self._seeded(name, seed).train.seed}"]
@@ -110,7 +106,7 @@ class Comparison:
 
     def _speeds(self, runs: Mapping[str, Run]) -> dict[str, float]:
         """Of the models of the first seed, measured once for the same runs."""
-        path, judge = self.out / "speed.json", self.judge
+        path, judge = self.out / "speed.json", judge_of(next(iter(self.recipes.values())))
         if judge.answer is None:
             return {}
         by = [self.given.name, self.num_seeds, self.given.threads, *runs]
@@ -119,38 +115,32 @@ class Comparison:
             if stored["by"] == by:
                 return {name: float(stored["speeds"][name]) for name in runs}
         say("timing the models")
-        folders = {name: self.out / name / "0" for name in runs}
-        found = speeds(folders, judge, next(iter(runs.values())).judged.asked, self.given)
-        write(path, sealed({"by": by, "speeds": found}))
-        return found
+        folders = {name: self._folder(name, 0) for name in runs}
+        measured = speeds(folders, judge, next(iter(runs.values())).judged.asked, self.given)
+        write(path, sealed({"by": by, "speeds": measured}))
+        return measured
 
 
-def named(paths: Sequence[Path]) -> dict[str, Path]:
-    """Recipes by the names of their files."""
-    named: dict[str, Path] = {}
-    for path in paths:
-        if path.stem in named:
-            raise UserError(
-                f"{named[path.stem]} and {path}: both are called {path.stem}; give each once, by its own name"
-            )
-        named[path.stem] = path
-    return named
-
-
-def comparable(paths: Mapping[str, Path], minutes: float | None, settings: Sequence[str]) -> dict[str, BaseRecipe]:
-    """What the recipes say, if they can be compared."""
-
-    read = {name: Asked(path=path, minutes=minutes, settings=settings).recipe()[0] for name, path in paths.items()}
-    (first, recipe), *others = read.items()
+def comparable(
+    files: Sequence[Path], minutes: float | None, settings: Sequence[str]
+) -> tuple[dict[str, Path], dict[str, BaseRecipe]]:
+    """The files of recipes by their names, and what they say, if they can be compared."""
+    paths: dict[str, Path] = {}
+    for path in files:
+        if (twin := paths.get(path.stem)) is not None:
+            raise UserError(f"{twin} and {path}: both are called {path.stem}; give each once, by its own name")
+        paths[path.stem] = path
+    recipes = {name: Asked(path=path, minutes=minutes, settings=settings).recipe()[0] for name, path in paths.items()}
+    (first, recipe), *others = recipes.items()
     same = {"task", "train.metric", *(f"data.{key}" for key in judge_of(recipe).same)}
     for name, other in others:
         changed = [line for line in differences(recipe, other) if ".".join(line.split(":")[0].split(".")[:2]) in same]
         if changed:
-            told = "\n  ".join(changed)
+            listed = "\n  ".join(changed)
             raise UserError(
-                f"{paths[first]} and {paths[name]} cannot be compared:\n  {told}\nmake these equal there, or by --set"
+                f"{paths[first]} and {paths[name]} cannot be compared:\n  {listed}\nmake these equal there, or by --set"
             )
-    return read
+    return paths, recipes
 
 
 def _call(command: Sequence[str]) -> tuple[int, int]:
@@ -158,19 +148,13 @@ def _call(command: Sequence[str]) -> tuple[int, int]:
 
     A Ctrl-C reaches it too, as it is in the same group of processes; SIGTERM is passed on. It saves and ends.
     """
-    asked: list[int] = []
     started: list[subprocess.Popen[bytes]] = []
 
-    def note(signum: int, frame: FrameType | None) -> None:
-        asked.append(signum)
+    def pass_on(signum: int) -> None:
         for process in started if signum == signal.SIGTERM else ():
             process.terminate()
 
-    before = {s: signal.signal(s, note) for s in (signal.SIGINT, signal.SIGTERM)}
-    try:
+    with stop_signals(pass_on) as asked:
         started.append(subprocess.Popen(command))
         code = started[0].wait()
-    finally:
-        for s, handler in before.items():
-            signal.signal(s, handler)
     return code if code >= 0 else 128 - code, max(asked, default=0)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
-from math import isfinite
+from math import inf, isfinite
 from pathlib import Path
 from statistics import fmean
 from typing import Any, TypeVar
@@ -79,7 +79,8 @@ class Table:
         higher = next(run.judged.higher for each in runs.values() for run in each.values())
         low, high = judge.limits.get(given.metric, (0.0, 100.0))
         quality = {name: _within(estimate(system), low, high) for name, system in systems.items()}
-        order = sorted(systems, key=lambda name: _rank(quality[name].value, higher))
+        sign = -1 if higher else 1  # the best first, and what is no number last
+        order = sorted(systems, key=lambda name: sign * quality[name].value if isfinite(quality[name].value) else inf)
         ahead = {one: _within(gap(systems[one], systems[two]), low - high, high - low) for one, two in pairwise(order)}
         lines = [
             Line(name=name, runs=runs[name], quality=quality[name], speed=speeds.get(name), ahead=ahead.get(name))
@@ -138,25 +139,25 @@ class Table:
         better, count = "higher" if judged.higher else "lower", len(judged.wanted)
         signed = f" ({judged.signature})" if judged.signature else ""
         on = self.on + ("" if self.given.chosen else ", by which the best step of each run was chosen too")
-        told = [f"{judged.metric}{signed}, {better} is better, on {f'{count:,} {self.items} of ' * bool(count)}{on}."]
+        notes = [f"{judged.metric}{signed}, {better} is better, on {f'{count:,} {self.items} of ' * bool(count)}{on}."]
         if count:
-            told[0] += f" Mean over seeds; 95 % and p by bootstrap over {self.items} and seeds, {SAMPLES:,} samples."
+            notes[0] += f" Mean over seeds; 95 % and p by bootstrap over {self.items} and seeds, {SAMPLES:,} samples."
             if few == 1:
-                told.append("Where there is one seed, they tell nothing of the luck of another.")
+                notes.append("Where there is one seed, they tell nothing of the luck of another.")
         elif few > 1:
-            told[0] += " Mean over seeds; 95 % by Student's t over seeds, p by Welch's test."
+            notes[0] += " Mean over seeds; 95 % by Student's t over seeds, p by Welch's test."
         else:
-            told.append("One seed, and no items to draw again: so there are no intervals. --seeds 3 gives some.")
-        told.append("Costs are means over seeds: FLOPs of matrix products; time of training with its evaluations.")
+            notes.append("One seed, and no items to draw again: so there are no intervals. --seeds 3 gives some.")
+        notes.append("Costs are means over seeds: FLOPs of matrix products; time of training with its evaluations.")
         if timed := [name for name, recipe in self.recipes.items() if recipe.train.minutes is not None]:
-            told.append(f"Trained for a given time, so the machine mattered: {', '.join(timed)}.")
-        if begun := [name for name, recipe in self.recipes.items() if _begins(recipe)]:
-            told.append(f"Began with another model, whose training is not counted: {', '.join(begun)}.")
+            notes.append(f"Trained for a given time, so the machine mattered: {', '.join(timed)}.")
+        if begun := [name for name, recipe in self.recipes.items() if recipe.takes_weights]:
+            notes.append(f"Began with another model, whose training is not counted: {', '.join(begun)}.")
+        every = ((name, seed) for seed in range(self.num_seeds) for name in self.recipes)
         there = {(line.name, seed) for line in self.lines for seed in line.runs}
-        wanted = [(name, seed) for seed in range(self.num_seeds) for name in self.recipes]
-        if missing := [f"{name} {seed}" for name, seed in wanted if (name, seed) not in there]:
-            told.append(f"Not there yet: {', '.join(missing)}.")
-        return told
+        if missing := [f"{name} {seed}" for name, seed in every if (name, seed) not in there]:
+            notes.append(f"Not there yet: {', '.join(missing)}.")
+        return notes
 
     def json(self) -> str:
         """Everything, as exact as it is known; null for what is not finite."""
@@ -220,15 +221,6 @@ def _within(value: E, low: float, high: float) -> E:
     if value.low is None or value.high is None:
         return value
     return replace(value, low=max(low, value.low), high=min(high, value.high))
-
-
-def _begins(recipe: BaseRecipe) -> bool:
-    return recipe.takes_weights
-
-
-def _rank(value: float, higher: bool) -> tuple[bool, float]:
-    """The best first, and what is no number last."""
-    return (False, -value if higher else value) if isfinite(value) else (True, 0.0)
 
 
 def _told(value: Estimate, style: str) -> str:

@@ -72,26 +72,23 @@ class Asked:
 
     def corpora(self) -> tuple[Sequence[Any], Sequence[Any]]:
         """To train on, and to validate on; of files, no line is read."""
-        if self.text is not None:
-            return [RunningText(file=str(self.text))], []
         if self.path is not None:
             return self.recipe()[0].corpora
-        train = [PairsConfig(source=str(self.source), target=str(self.target))]
-        if self.valid_source is None:
-            return train, []
-        return train, [PairsConfig(source=str(self.valid_source), target=str(self.valid_target))]
+        if self.text is not None:
+            return [RunningText(file=str(self.text))], []
+        pairs = ((self.source, self.target), (self.valid_source, self.valid_target))
+        train, valid = ([PairsConfig(source=str(one), target=str(two))] if one else [] for one, two in pairs)
+        return train, valid
 
     def recipe(self) -> tuple[BaseRecipe, list[str]]:
         """The recipe, and what was decided in it and why."""
         if self.path is not None:
-            budget = []
-            if self.minutes is not None:
-                others = [f"train.{name}=null" for name in BUDGETS if name != "minutes"]
-                budget = [f"train.minutes={self.minutes}", *others]
+            others = [f"train.{name}=null" for name in BUDGETS if name != "minutes"]
+            budget = [] if self.minutes is None else [f"train.minutes={self.minutes}", *others]
             return read_recipe(self.path, [*self.settings, *budget]), []
-        train, valid = self.corpora()
         if self.text is not None:
             chosen, reasons = text_starter(self.text, self.minutes)
         else:
+            train, valid = self.corpora()
             chosen, reasons = starter(train[0], valid[0] if valid else None, self.minutes)
         return parse_recipe(json.dumps(chosen), "the command line", self.settings), reasons

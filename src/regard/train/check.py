@@ -11,7 +11,6 @@ from regard.progress import duration
 from regard.tasks.report import Report
 from regard.train.asked import Asked
 from regard.train.launch import plan_for
-from regard.train.plan import Plan
 from regard.train.run import Models, Run
 
 
@@ -23,16 +22,9 @@ def check(asked: Asked, models: Models) -> Report:
             run = Run(asked.recipe()[0], Path(folder), models)
             run.save_tokenizers()
             report.rows |= run.task.summary(run.recipe, report)
-            report.rows |= _takes(plan_for(run.trainer()))
+            plan = plan_for(run.trainer())
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << (20 if sys.platform != "darwin" else 30))
+        report.rows |= {"parameters": f"{plan.parameters:,}", "updates": f"{plan.steps:,}"}
+        memory = f"about {peak:.1f} GiB; the largest batch fits"
+        report.rows |= {"time": f"about {duration(plan.seconds)}", "memory": memory}
     return report
-
-
-def _takes(plan: Plan) -> dict[str, str]:
-    """What training takes."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << (20 if sys.platform != "darwin" else 30))
-    return {
-        "parameters": f"{plan.parameters:,}",
-        "updates": f"{plan.steps:,}",
-        "time": f"about {duration(plan.seconds)}",
-        "memory": f"about {peak:.1f} GiB; the largest batch fits",
-    }

@@ -66,14 +66,14 @@ class Weights:
             groups["average"] = dict(self.average.named_parameters())
         if carry is not None:
             groups["carry"] = {"carry": carry}
+        contents: dict[str, Callable[[Path], None] | bytes] = {}
         for group, tensors in groups.items():
             check_finite(tensors, f"{group} after step {state.step}")
+            plain = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+            contents[f"{group}.safetensors"] = partial(save_file, plain)
+        contents["state.json"] = json.dumps(asdict(state)).encode()
         folder.mkdir(parents=True, exist_ok=True)
         check_space(folder, int(1.2 * sum(t.nbytes for group in groups.values() for t in group.values())))
-        contents: dict[str, Callable[[Path], None] | bytes] = {
-            f"{name}.safetensors": partial(save_file, _plain(group)) for name, group in groups.items()
-        }
-        contents["state.json"] = json.dumps(asdict(state)).encode()
         place = folder / f"step-{state.step}"
         if place.exists():  # a damaged one that was passed over
             shutil.rmtree(place)
@@ -155,10 +155,6 @@ def log_entries(path: Path) -> list[dict[str, Any]]:
         with suppress(ValueError, RecursionError):
             entries.append(json.loads(line))
     return [entry for entry in entries if isinstance(entry, dict)]
-
-
-def _plain(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
 
 
 @torch.no_grad()

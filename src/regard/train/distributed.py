@@ -95,17 +95,13 @@ class World:
         self.sum(row := torch.cat([part.flatten() for part in parts]))
         return [x.view_as(part) for x, part in zip(row.split([p.numel() for p in parts]), parts, strict=True)]
 
-    def largest(self, number: int) -> int:
-        return int(self.rows(torch.tensor([number])).max())
-
     def told(self, number: int) -> int:
         """What the leading one says, and all hear."""
+        box = torch.tensor(number)
         if self.size > 1:
-            box = torch.tensor(number)
             with _others():
                 distributed.broadcast(box, 0)
-            return int(box)
-        return number
+        return int(box)
 
     def leave(self) -> None:
         if self.size > 1:
@@ -124,11 +120,11 @@ class SharedEngine:
 
     def decode(self, sources: Sequence[Sequence[int]], search: Search, **how: Any) -> list[list[Hypothesis]]:
         mine = [hypotheses[0] for hypotheses in self.engine.decode(self.world.share(sources), search, **how)]
-        longest = self.world.largest(max((len(h.tokens) for h in mine), default=0))
-        told = torch.full((len(mine), longest + 3), -1.0, dtype=torch.float64)
-        for row, h in zip(told, mine, strict=True):
+        lengths = self.world.rows(torch.tensor([max((len(h.tokens) for h in mine), default=0)]))
+        table = torch.full((len(mine), int(lengths.max()) + 3), -1.0, dtype=torch.float64)
+        for row, h in zip(table, mine, strict=True):
             row[: len(h.tokens) + 3] = torch.tensor([len(h.tokens), h.log_prob, h.score, *h.tokens])
-        rows = self.world.rows(told).tolist()
+        rows = self.world.rows(table).tolist()
         return [[Hypothesis([int(t) for t in row[3 : 3 + int(row[0])]], row[1], row[2])] for row in rows]
 
 

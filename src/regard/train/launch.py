@@ -36,10 +36,6 @@ class Cores:
             if (value := getattr(self, name)) is not None and value < 1:
                 raise UserError(f"--{name} {value} cannot work; use 1 or more")
 
-    def for_processes(self, size: int) -> int:
-        """Threads of each."""
-        return self.threads or max(1, engine.cores() // size)
-
 
 AS_FOUND = Cores()
 
@@ -73,7 +69,7 @@ def settle(
         asked_for = cores.processes is not None or world.size > 1
         trainer.world = world if world.size > 1 else others.enter_context(companions(size, out, companion))
         trainer.world.told(1)  # the folder is prepared
-        threads = trainer.world.told(0 if stored else cores.for_processes(size))
+        threads = trainer.world.told(0 if stored else cores.threads or max(1, engine.cores() // size))
         if stored is None:
             torch.set_num_threads(threads)
             an_update, an_evaluation = _tried(trainer)

@@ -87,15 +87,19 @@ class Trainer:
         """To the plan's last step, or until patience ends."""
         evaluate_at = _marks(plan.steps, plan.evaluations)
         save_at = _marks(plan.steps, self.config.checkpoints)
-        with _signals() as asked, Progress(plan.steps, "train") if self.world.leads else nullcontext() as bar:
+        patience = math.inf if self.config.patience is None else self.config.patience
+        progress = Progress(plan.steps, "train") if self.world.leads else nullcontext()
+        # A second signal kills at once.
+        with stop_signals(lambda signum: signal.signal(signum, signal.SIG_DFL)) as asked, progress as bar:
             if bar:
                 bar.update(self.state.step)
-            while self.state.step < plan.steps and not self._out_of_patience():
+            while self.state.step < plan.steps and self.state.stale < patience:
                 began = time.perf_counter()
                 try:
                     done = self.update(self.weights, self.state.step, plan, asked)
-                except LostRankError:
-                    self._save_what_is_here(save_at)
+                except LostRankError:  # the last whole step is saved, unless part of its state died too
+                    if self.world.leads and self.state.step and self.weights.carry is None:
+                        self.weights.save(self.checkpoints, self.state, self._averaged(save_at), ALONE)
                     raise
                 self._follow()
                 spent = time.perf_counter() - began
@@ -103,9 +107,9 @@ class Trainer:
                 self.state = self.state.after(done.tokens, spent, cost)
                 step = self.state.step
                 if step in evaluate_at:
-                    told = self._evaluate(self.weights.average or self.weights.model, {"train_loss": done.loss})
+                    scores = self._evaluate(self.weights.average or self.weights.model, {"train_loss": done.loss})
                     if bar:
-                        bar.line(told)
+                        bar.line(scores)
                 if bar:
                     best = "" if self.state.best is None else f"best {self.task.primary[0]} {self.state.best:.2f}"
                     speed = f"{done.tokens / spent:,.0f} {self.task.counts}/s"
@@ -119,9 +123,9 @@ class Trainer:
                 last = [path for path in steps_in(self.checkpoints) if int(path.name[5:]) in self._averaged(save_at)]
                 mean = copy.deepcopy(self.weights.model)
                 fill_with_mean(mean, last)
-                told = self._evaluate(mean, {"averaged": len(last)})
+                scores = self._evaluate(mean, {"averaged": len(last)})
                 if bar:
-                    bar.line(f"mean of the last {len(last)} checkpoints: {told}")
+                    bar.line(f"mean of the last {len(last)} checkpoints: {scores}")
         return self.state
 
     def engine(self, model: nn.Module) -> Engine:
@@ -178,19 +182,12 @@ class Trainer:
         count = int(self.config.average)
         return sorted(step for step in save_at if step <= self.state.step)[-count:] if count else []
 
-    def _save_what_is_here(self, save_at: set[int]) -> None:
-        """After another process has died: the last whole step, unless part of its state died too."""
-        if self.world.leads and self.state.step and self.weights.carry is None:
-            self.weights.save(self.checkpoints, self.state, self._averaged(save_at), ALONE)
-
     def _evaluate(self, model: nn.Module, known: dict[str, float]) -> str:
         began = time.perf_counter()
         metrics = {**known, **self.task.evaluate(model, self.engine(model))}
         name, direction = self.task.primary
-        value = metrics[name]
-        better = self.state.best is None or (
-            value > self.state.best if direction == "higher" else value < self.state.best
-        )
+        value, best = metrics[name], self.state.best
+        better = best is None or (value > best if direction == "higher" else value < best)
         stale = self.world.told(0 if better else self.state.stale + 1)
         state = replace(self.state, seconds=self.state.seconds + time.perf_counter() - began, stale=stale)
         if better:
@@ -209,9 +206,6 @@ class Trainer:
         shown = " · ".join(f"{key} {number:.3f}" for key, number in metrics.items())
         return f"step {state.step} · {shown}{' · best so far' if better else ''}"
 
-    def _out_of_patience(self) -> bool:
-        return self.config.patience is not None and self.state.stale >= self.config.patience
-
 
 def _marks(steps: int, times: int) -> set[int]:
     """Steps at which something happens `times` times, evenly, the last at the end."""
@@ -226,13 +220,13 @@ def _scale(gradients: list[Tensor], weight: float, largest: float) -> None:
 
 
 @contextmanager
-def _signals() -> Iterator[list[int]]:
-    """Ctrl-C and SIGTERM are noted, and obeyed after the step; a second one kills at once."""
+def stop_signals(then: Callable[[int], object]) -> Iterator[list[int]]:
+    """Ctrl-C and SIGTERM are noted, to be obeyed later; `then` is called with each as it comes."""
     asked: list[int] = []
 
     def note(signum: int, frame: FrameType | None) -> None:
         asked.append(signum)
-        signal.signal(signum, signal.SIG_DFL)
+        then(signum)
 
     before = {s: signal.signal(s, note) for s in (signal.SIGINT, signal.SIGTERM)}
     try:

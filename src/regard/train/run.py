@@ -16,22 +16,24 @@ from typing import Protocol
 
 import torch
 
+from regard import __version__
 from regard import recipe as recipes
 from regard.data.text import check_regular
 from regard.data.tokenizer import ForeignTokenizer, Tokenizers
 from regard.engine.engine import engine_of
 from regard.errors import UserError
 from regard.files import digest, sealed, unsealed, write
+from regard.look.charts import curve
 from regard.progress import duration, say
-from regard.tasks.config import BaseRecipe, TrainConfig
+from regard.tasks.config import BaseRecipe
 from regard.tasks.folder import Loaded, has_tokenizers, load_tokenizers, save_model, save_tokenizers
 from regard.tasks.registry import TASKS, read_recipe
 from regard.tasks.task import Task
-from regard.train.card import card, training_curve
-from regard.train.checkpoint import steps_in
+from regard.train.checkpoint import TrainState, log_entries, steps_in
 from regard.train.distributed import ALONE, World
 from regard.train.launch import AS_FOUND, Cores, keep_step, settle
 from regard.train.loop import Trainer
+from regard.train.plan import Plan
 
 INPUTS = "inputs.json"  # the files that a run reads, with their sums
 HELD = ("valid.source", "valid.target", "valid.json")  # what a task set aside
@@ -97,11 +99,14 @@ class Run:
 
     def trainer(self, report: Report | None = None, world: World = ALONE) -> Trainer:
         """A new model, or one with the weights of another, and what trains it."""
-        recipe, task, out = self.recipe, self.task, self.out
+        recipe, task, out, config = self.recipe, self.task, self.out, self.recipe.train
+        if config.epochs is not None:
+            steps = round(config.epochs * len(task.batches(config.seed, 0)) / config.accumulate)
+            config = replace(config, steps=max(1, steps), epochs=None)
         return Trainer(
             task,
             TASKS[recipe.task].model(recipe, task, out, self.base),
-            counted(recipe.train, task),
+            config,
             out,
             engine=lambda model: engine_of(model, torch.get_num_threads()),
             keep_best=lambda model, metrics: save_model(
@@ -110,14 +115,6 @@ class Run:
             report=report,
             world=world,
         )
-
-
-def counted(train: TrainConfig, task: Task) -> TrainConfig:
-    """With steps in the place of epochs."""
-    if train.epochs is None:
-        return train
-    steps = round(train.epochs * len(task.batches(train.seed, 0)) / train.accumulate)
-    return replace(train, steps=max(1, steps), epochs=None)
 
 
 def train(
@@ -167,12 +164,52 @@ def _train(run: Run, cores: Cores, companion: Sequence[str], report: Report | No
         if trainer.state.step >= plan.steps:
             say("this run is finished; for more, --continue with more --minutes, or choose another --out")
         state = trainer.run(plan)
-    write(out / "README.md", card(run.recipe, task, plan, state, out).encode())
+    write(out / "README.md", _card(run.recipe, task, plan, state, out).encode())
     try:
-        write(out / "curve.svg", training_curve(out, task.primary[0]).encode())
+        write(out / "curve.svg", _training_curve(out, task.primary[0]).encode())
     except UserError as error:  # no matplotlib, or no finite point to draw
         say(f"curve.svg is left out: {error}")
     say(f"done: best {task.primary[0]} {state.best:.2f} at step {state.best_step}; the model is in {out}")
+
+
+def _card(recipe: BaseRecipe, task: Task, plan: Plan, state: TrainState, folder: Path) -> str:
+    """The model card, in Markdown: what a model is, what it was trained on, what it cost, how good it is."""
+    entries = (entry for entry in log_entries(folder / "metrics.jsonl") if entry.get("step") == state.best_step)
+    best: dict[str, float] = next((entry for entry in entries if entry.get(task.primary[0]) == state.best), {})
+    shown = {name: value for name, value in best.items() if name not in ("step", "seconds", "tokens")}
+    scores = "\n".join(f"| {name} | {value:.4g} |" for name, value in shown.items() if isinstance(value, int | float))
+    trained, what = ", ".join(map(str, recipe.corpora[0])), f"{recipe.model.kind} for {TASKS[recipe.task].purpose}"
+    return f"""# {folder.name}
+
+A {what}, trained by Regard {__version__}. `regard run {folder} < input.txt`
+
+| trained on | {trained} |
+|---|---|
+| parameters | {plan.parameters:,} |
+| updates | {state.step:,} (best: {state.best_step:,}) |
+| {task.counts} seen | {state.tokens:,} |
+| training FLOPs, matrix products counted | {state.flops:.3g} |
+| wall time, evaluations included | {duration(state.seconds)} |
+| machine | {plan.machine}, {plan.processes} x {plan.threads} threads, torch {plan.torch} |
+
+On the validation data, at the best step:
+
+| metric | value |
+|---|---|
+{scores}
+
+The whole recipe:
+
+```yaml
+{recipes.dump(recipe)}```
+"""
+
+
+def _training_curve(folder: Path, metric: str) -> str:
+    """The metric against minutes, as SVG."""
+    numbers = ((entry.get("seconds"), entry.get(metric)) for entry in log_entries(folder / "metrics.jsonl"))
+    points = [(x / 60, y) for x, y in numbers if isinstance(x, int | float) and isinstance(y, int | float)]
+    return curve({metric: points}, "minutes", metric, folder.name)
 
 
 def follow(out: Path, models: Models, start: Path | None, world: World) -> None:
