@@ -9,7 +9,7 @@ import regard
 from regard.errors import UserError
 from tests.train.toy import write_recipe
 
-SCRIPT = '''
+SCRIPT = """
 import regard
 
 tiny = ["model.width=16", "model.hidden=24", "model.num_heads=2", "model.encoder_layers=1", "model.decoder_layers=1"]
@@ -38,10 +38,12 @@ for piece in writer.generate("rot", stream=True, max_tokens=8, seed=1):
 
 table = regard.compare(["toy.yaml", "wide.yaml"], seeds=1, out="runs/compare", threads=1, settings=["train.steps=4"])
 print(table.markdown())
-'''
+"""
 
 
-def test_thirty_lines_do_it_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_thirty_lines_do_it_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     recipe = write_recipe(tmp_path)
     (tmp_path / "wide.yaml").write_text(recipe.read_text("utf-8").replace('"hidden": 24', '"hidden": 32'), "utf-8")
     (tmp_path / "text.txt").write_text((tmp_path / "train.src").read_text("utf-8") * 20, "utf-8")

@@ -1,6 +1,6 @@
 """Draws which room of src/regard imports which: docs/imports.svg.
 
-    python tools/imports.py
+python tools/imports.py
 """
 
 from __future__ import annotations
