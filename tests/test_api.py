@@ -31,8 +31,9 @@ look = model.attend("rot blau")
 look.save("look.svg")
 weights = {site: map.numpy() for site, map in look.maps.items()}  # heads x output tokens x source tokens
 
-lm = ["model.width=16", "model.hidden=24", "model.num_heads=2", "model.num_layers=1", "data.context=16"]
-writer = regard.train(text="text.txt", out="runs/lm", settings=[*lm, *short, "data.tokenizer.vocabulary=320"], threads=1)
+lm = ["model.width=16", "model.hidden=24", "model.num_heads=2", "model.num_layers=1", "data.context=16",
+      "data.tokenizer.vocabulary=320"]
+writer = regard.train(text="text.txt", out="runs/lm", settings=[*lm, *short], threads=1)
 for piece in writer.generate("rot", stream=True, max_tokens=8, seed=1):
     print(piece, end="")
 

@@ -48,10 +48,10 @@ def train(
     processes: int | None = None,
     threads: int | None = None,
     **files: Unpack[Files],
-) -> Path:
-    """Train a model from a recipe, from two files of pairs, or from a text; the folder that it is in.
+) -> Runnable:
+    """Train a model from a recipe, from two files of pairs, or from a text: `regard.train(source="a.en", target="a.de")`.
 
-    The same call again goes on where it stopped: `regard.train(source="a.en", target="a.de", minutes=8)`.
+    The same call again goes on where it stopped.
     """
     from regard.exchange import folders
     from regard.process import COMMAND
@@ -71,7 +71,7 @@ def train(
         chosen, place, folders, cores=Cores(processes, threads), start=begin, goes_on=goes_on, tensorboard=tensorboard,
         world=world, new_words=new_words, companion=[*COMMAND, "rank", str(place), str(begin or "")],
     )  # fmt: skip
-    return place
+    return load(place, threads=threads)
 
 
 def check(
