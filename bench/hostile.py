@@ -386,8 +386,8 @@ def execute(case: Case, folder: Path) -> None:
             resource.setrlimit(resource.RLIMIT_CPU, (4 * PATIENCE, 4 * PATIENCE + 1))
         faulthandler.dump_traceback_later(0.9 * WAIT)  # where it hangs
         sys.argv = ["regard", *arguments]
-        import regard.train.check as checking
-        import regard.train.run as training
+        import regard.training.check as checking
+        import regard.training.run as training
         from regard.cli.main import main
         from regard.errors import UserError
 
@@ -482,7 +482,7 @@ def main() -> None:
         import regard.cli.attend
         import regard.cli.exchange
         import regard.cli.run
-        import regard.train.run  # noqa: F401
+        import regard.training.run  # noqa: F401
 
         faults = Counter[str]()
         for name, makers in KINDS.items():

@@ -29,7 +29,7 @@ from regard.rng import Key
 from regard.tasks.labelled.task import Reading, answers
 from regard.tasks.lm.prompt import Prompter
 from regard.tasks.registry import parse_recipe
-from regard.train.run import Run
+from regard.training.run import Run
 
 TASKS = {"SST-2": "glue/SST-2/{}.tsv"}
 TUNED = """

@@ -52,9 +52,9 @@ def update(vocabulary: int, width: int, length: int) -> dict[str, float]:
     from regard.rng import Key
     from regard.shapes import Padded
     from regard.tasks.config import TrainConfig
-    from regard.train.distributed import ALONE
-    from regard.train.optimizer import Optimizer
-    from regard.train.run import keep_memory
+    from regard.training.distributed import ALONE
+    from regard.training.optimizer import Optimizer
+    from regard.training.run import keep_memory
 
     torch.set_num_threads(1)
     keep_memory()

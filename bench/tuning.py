@@ -34,7 +34,7 @@ def one(way: str, threads: int) -> dict[str, float]:
 
     from regard.exchange import folders
     from regard.tasks.registry import read_recipe
-    from regard.train.run import Run
+    from regard.training.run import Run
 
     torch.set_num_threads(threads)
     recipe = read_recipe(RECIPE, WAYS[way])

@@ -23,8 +23,8 @@ from typing import Any
 COMMANDS = ("attend", "demo", "main", "run")
 LIBRARIES = ("torch._dynamo", "torch.utils.flop_counter", "sacrebleu.metrics", "sklearn.metrics", "scipy.stats",
              "matplotlib.figure", "matplotlib.font_manager", "matplotlib.backends.backend_svg", "regard.engine.native",
-             "regard.tasks.mlm.runtime", "regard.tasks.labelled.runtime", "regard.train.run",
-             "regard.compare.runs")  # fmt: skip
+             "regard.tasks.mlm.runtime", "regard.tasks.labelled.runtime", "regard.training.run",
+             "regard.comparison.runs")  # fmt: skip
 EXPORT = ("transformers", "ctranslate2", "onnx", "onnxruntime", "regard.cli.exchange")  # by the first that needs them
 STREAMS = ("stdin", "stdout", "stderr")
 

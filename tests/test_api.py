@@ -7,7 +7,7 @@ import pytest
 
 import regard
 from regard.errors import UserError
-from tests.train.toy import write_recipe
+from tests.training.toy import write_recipe
 
 SCRIPT = """
 import regard

@@ -15,8 +15,8 @@ LEVELS = {
     1: ("attention", "nn", "data", "decode", "metrics"),
     2: ("models", "engine", "look"),
     3: ("tasks",),
-    4: ("train",),
-    5: ("exchange", "compare"),
+    4: ("training",),
+    5: ("exchange", "comparison"),
     6: ("api", "process"),
     7: ("cli", "serve"),
 }

@@ -13,8 +13,8 @@ from regard.exchange import folders
 from regard.models.config import RecurrentAttention, RecurrentConfig, TransformerConfig
 from regard.tasks.config import TrainConfig
 from regard.tasks.translation.config import TranslationRecipe
-from regard.train.distributed import World
-from regard.train.run import Run, keep_memory
+from regard.training.distributed import World
+from regard.training.run import Run, keep_memory
 
 
 def recipe(shape: Shape) -> TranslationRecipe:

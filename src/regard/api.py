@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 if TYPE_CHECKING:
-    from regard.compare.table import Table
+    from regard.comparison.table import Table
     from regard.tasks.report import Report
     from regard.tasks.runnable import Runnable
 
@@ -49,17 +49,17 @@ def train(
     threads: int | None = None,
     **files: Unpack[Files],
 ) -> Runnable:
-    """Train a model from a recipe, from two files of pairs, or from a text: `regard.train(source="a.en", target="a.de")`.
+    """Train a model from a recipe, two files of pairs, or a text: `regard.train(source="a.en", target="a.de")`.
 
     The same call again goes on where it stopped.
     """
     from regard.exchange import folders
     from regard.process import COMMAND
     from regard.progress import say
-    from regard.train.asked import Asked
-    from regard.train.distributed import World
-    from regard.train.launch import Cores
-    from regard.train.run import train
+    from regard.training.asked import Asked
+    from regard.training.distributed import World
+    from regard.training.launch import Cores
+    from regard.training.run import train
 
     asked = Asked.of(recipe, files, minutes, settings)
     chosen, reasons = asked.recipe()
@@ -79,8 +79,8 @@ def check(
 ) -> Report:
     """Every problem of the data, by file and line, and what training on them would take; as `train` takes them."""
     from regard.exchange import folders
-    from regard.train.asked import Asked
-    from regard.train.check import check
+    from regard.training.asked import Asked
+    from regard.training.check import check
 
     return check(Asked.of(recipe, files, minutes, settings), folders)
 
@@ -98,8 +98,8 @@ def compare(
     threads: int | None = None,
 ) -> Table:
     """Train several recipes on the same data with several seeds: quality with intervals, costs and speed."""
-    from regard.compare.judge import judge_of
-    from regard.compare.runs import Comparison, comparable
+    from regard.comparison.judge import judge_of
+    from regard.comparison.runs import Comparison, comparable
     from regard.process import COMMAND
     from regard.tasks.judging import Given
 

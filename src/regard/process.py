@@ -23,8 +23,8 @@ COMMAND = (sys.executable, "-m", "regard.process")
 def rank(out: str, start: str, meeting: str, number: str, size: str) -> None:
     """Says nothing: the leading process has said why."""
     from regard.exchange import folders
-    from regard.train.distributed import World
-    from regard.train.run import follow
+    from regard.training.distributed import World
+    from regard.training.run import follow
 
     with suppress(StoppedError):
         follow(Path(out), folders, Path(start) if start else None, World.join(meeting, int(number), int(size)))

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from regard import load
-from tests.train.toy import command, regard, write_corpus, write_recipe
+from tests.training.toy import command, regard, write_corpus, write_recipe
 
 
 @pytest.fixture(scope="module")

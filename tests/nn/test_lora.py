@@ -17,8 +17,8 @@ from regard.nn.lora import LowRank, hold, merged_parameters
 from regard.rng import Key
 from regard.shapes import Padded
 from regard.tasks.config import TextTrainConfig
-from regard.train.distributed import ALONE
-from regard.train.optimizer import Optimizer
+from regard.training.distributed import ALONE
+from regard.training.optimizer import Optimizer
 
 SHAPE: dict[str, Any] = {"width": 12, "hidden": 20, "num_heads": 3, "dropout": 0.2}
 MODELS: dict[str, Any] = {

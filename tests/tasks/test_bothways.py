@@ -28,7 +28,7 @@ from regard.tasks.bilm.task import BothWays, framed, tell_both_ways
 from regard.tasks.folder import load_folder
 from regard.tasks.lm.task import Text
 from regard.tasks.registry import read_recipe
-from tests.train.toy import regard
+from tests.training.toy import regard
 
 WORDS = Tokenizer.train(iter([" ".join(f"w{i}" for i in range(30))]), TokenizerConfig(kind="words", vocabulary=60), [])
 IDS = np.random.default_rng(0).integers(4, WORDS.vocabulary, 97).astype(np.uint16)

@@ -19,7 +19,7 @@ from regard.models.build import build
 from regard.models.config import GptConfig, RecurrentTextConfig
 from regard.tasks import running_text as texts
 from regard.tasks.lm.task import LanguageModelling, Text
-from tests.train.toy import regard
+from tests.training.toy import regard
 
 LINES = ["to be, or not", "to be: that", "", "is the question", "", "", "whether 'tis", "nobler"]
 CHARACTERS = TokenizerConfig(kind="characters", vocabulary=60, normalise="none")

@@ -26,7 +26,7 @@ from regard.tasks import running_text as texts
 from regard.tasks.lm.task import Text
 from regard.tasks.mlm.task import FIXED, Blanks, Cloze, MaskedModelling, guess_blanks
 from regard.tasks.registry import read_recipe
-from tests.train.toy import regard
+from tests.training.toy import regard
 
 WORDS = [f"w{i}" for i in range(30)]
 KEY = Key(3, ("step", 5, 0))

@@ -21,7 +21,7 @@ from regard.tasks.folder import Loaded, save_model, save_tokenizers
 from regard.tasks.lm.prompt import NOTHING, Prompter
 from regard.tasks.lm.runtime import Generator
 from regard.tasks.translation.runtime import Translator
-from tests.train.toy import regard
+from tests.training.toy import regard
 
 SHOTS = [("so good", "yes"), ("so ill", "no"), ("a {answer} ☃", "yes")]
 TEXTS = ["as good as {input}", "ill", "é", "no end\\n of it", "bad"]

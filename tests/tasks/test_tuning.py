@@ -34,8 +34,8 @@ from regard.tasks.labelled.layout import MARKS, Layout
 from regard.tasks.labelled.start import reader_for, settle_reader, trunk_of
 from regard.tasks.labelled.task import Reading, answers
 from regard.tasks.warmstart import Grown, origins, take_weights
-from regard.train.loop import Trainer
-from regard.train.plan import Plan
+from regard.training.loop import Trainer
+from regard.training.plan import Plan
 from tests.tasks.toys import EXAMPLES, ROTARY, made, reading, shaped, words
 
 NEW = ("zorblax", "quux-9")

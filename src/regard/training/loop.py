@@ -25,10 +25,10 @@ from regard.progress import Progress
 from regard.rng import Key
 from regard.tasks.config import TrainConfig
 from regard.tasks.task import Task
-from regard.train.checkpoint import TrainState, Weights, check_finite, fill_with_mean, newest, steps_in
-from regard.train.distributed import ALONE, LostRankError, SharedEngine, World, sum_gradients
-from regard.train.optimizer import Optimizer
-from regard.train.plan import Plan
+from regard.training.checkpoint import TrainState, Weights, check_finite, fill_with_mean, newest, steps_in
+from regard.training.distributed import ALONE, LostRankError, SharedEngine, World, sum_gradients
+from regard.training.optimizer import Optimizer
+from regard.training.plan import Plan
 
 
 class InterruptedTrainingError(StoppedError):

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from regard.progress import duration
 from regard.tasks.report import Report
-from regard.train.asked import Asked
-from regard.train.launch import plan_for
-from regard.train.run import Models, Run
+from regard.training.asked import Asked
+from regard.training.launch import plan_for
+from regard.training.run import Models, Run
 
 
 def check(asked: Asked, models: Models) -> Report:

@@ -16,8 +16,8 @@ from regard.tasks.config import BaseRecipe
 from regard.tasks.folder import load_folder
 from regard.tasks.judging import Given, Judge, Judged
 from regard.tasks.registry import TASKS
-from regard.train.checkpoint import log_entries, newest
-from regard.train.plan import Plan
+from regard.training.checkpoint import log_entries, newest
+from regard.training.plan import Plan
 
 JUDGED = "judged.json"
 TIMED, ROUNDS = 200, 3  # items at most by which a model is timed, and how often

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from regard.errors import UserError
 from regard.files import MARK, broken, check_space, write_folder
-from regard.train.distributed import ALONE, World
-from regard.train.optimizer import Optimizer
+from regard.training.distributed import ALONE, World
+from regard.training.optimizer import Optimizer
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,8 +13,8 @@ from safetensors.numpy import load_file
 
 from regard import load
 from regard.rng import Key
-from regard.train.checkpoint import steps_in
-from tests.train.toy import regard, start, write_recipe
+from regard.training.checkpoint import steps_in
+from tests.training.toy import regard, start, write_recipe
 
 
 def finish(recipe: Path, out: Path) -> None:

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 import torch
 
-from regard.train.checkpoint import steps_in
-from regard.train.loop import _scale
+from regard.training.checkpoint import steps_in
+from regard.training.loop import _scale
 from tests.forked import Process, children, wait_for_the_end_of
-from tests.train.shares import losses
-from tests.train.test_resume import ends
-from tests.train.toy import WORDS, command, regard, start, write_recipe
+from tests.training.shares import losses
+from tests.training.test_resume import ends
+from tests.training.toy import WORDS, command, regard, start, write_recipe
 
 TWO = ("--processes", "2")
 

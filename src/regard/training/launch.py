@@ -14,11 +14,11 @@ from torch import nn
 from regard.engine import engine
 from regard.errors import UserError
 from regard.progress import say
-from regard.train.checkpoint import Weights
-from regard.train.distributed import ALONE, World, companions
-from regard.train.loop import Trainer
-from regard.train.optimizer import Optimizer
-from regard.train.plan import TRIALS, Plan, make_plan, timed
+from regard.training.checkpoint import Weights
+from regard.training.distributed import ALONE, World, companions
+from regard.training.loop import Trainer
+from regard.training.optimizer import Optimizer
+from regard.training.plan import TRIALS, Plan, make_plan, timed
 
 WORTH = 60.0  # seconds of training from which on several processes are tried: to start them takes some
 MOST = 8  # processes that are tried; more share too few rows of a batch

@@ -4,7 +4,7 @@ import pytest
 
 from regard.errors import UserError
 from regard.tasks.config import SCHEDULES, TrainConfig
-from regard.train.loop import _marks
+from regard.training.loop import _marks
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

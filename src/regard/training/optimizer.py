@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.tasks.config import TrainConfig
-from regard.train.distributed import World
+from regard.training.distributed import World
 
 MOMENTUM = 0.95
 ROUNDS = 5

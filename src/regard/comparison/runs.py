@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from regard.compare.judge import Run, judge_of, judge_run, speeds, stored_run
-from regard.compare.table import Drawn, Table
+from regard.comparison.judge import Run, judge_of, judge_run, speeds, stored_run
+from regard.comparison.table import Drawn, Table
 from regard.errors import StoppedError, UserError
 from regard.files import sealed, unsealed, write
 from regard.progress import say
@@ -20,8 +20,8 @@ from regard.recipe import differences
 from regard.tasks.config import BaseRecipe
 from regard.tasks.judging import Given
 from regard.tasks.registry import read_recipe
-from regard.train.asked import Asked
-from regard.train.loop import stop_signals
+from regard.training.asked import Asked
+from regard.training.loop import stop_signals
 
 STOPPED = "stopped; everything is kept, and the same command goes on"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, TypeVar
 
-from regard.compare.judge import Run, judge_of
+from regard.comparison.judge import Run, judge_of
 from regard.errors import UserError
 from regard.files import write
 from regard.look.charts import NoMatplotlibError, Row, forest

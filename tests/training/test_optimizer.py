@@ -17,11 +17,11 @@ from regard.exchange import folders
 from regard.rng import Key
 from regard.tasks.config import TrainConfig
 from regard.tasks.registry import read_recipe
-from regard.train.distributed import ALONE, LostRankError, World
-from regard.train.optimizer import Optimizer, orthogonal
-from regard.train.run import Run
+from regard.training.distributed import ALONE, LostRankError, World
+from regard.training.optimizer import Optimizer, orthogonal
+from regard.training.run import Run
 from tests.test_rng import plain_philox
-from tests.train.toy import write_recipe
+from tests.training.toy import write_recipe
 
 
 def like_pytorch(model: nn.Module, config: TrainConfig) -> list[torch.optim.Optimizer]:

@@ -13,8 +13,8 @@ from regard.tasks.config import TrainConfig
 from regard.tasks.translation.config import TranslationRecipe as Recipe
 from regard.tasks.translation.prepare import store_for, tokenizers_for
 from regard.tasks.translation.task import Translation
-from regard.train import plan
-from tests.train.toy import write_recipe
+from regard.training import plan
+from tests.training.toy import write_recipe
 
 
 @pytest.mark.parametrize(

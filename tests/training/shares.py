@@ -11,14 +11,14 @@ import torch
 
 from regard.exchange import folders
 from regard.tasks.registry import read_recipe
-from regard.train.distributed import ALONE, World
-from regard.train.run import Run
+from regard.training.distributed import ALONE, World
+from regard.training.run import Run
 
 
 def losses(recipes: list[Path], steps: int, size: int) -> list[list[float]]:
     """Of each recipe, by so many processes."""
     meeting = recipes[0].with_suffix(f".{size}")
-    command = [sys.executable, "-m", "tests.train.shares", str(meeting)]
+    command = [sys.executable, "-m", "tests.training.shares", str(meeting)]
     runs = [
         subprocess.Popen([*command, str(rank), str(size), str(steps), *map(str, recipes)], stdout=subprocess.PIPE)
         for rank in range(size)

@@ -16,13 +16,13 @@ import torch
 from regard.data.store import Store
 from regard.errors import StoppedError, UserError
 from regard.tasks.config import TrainConfig
-from regard.train.checkpoint import TrainState, Weights, steps_in
-from regard.train.loop import Trainer
-from regard.train.optimizer import Optimizer
-from regard.train.plan import Plan
+from regard.training.checkpoint import TrainState, Weights, steps_in
+from regard.training.loop import Trainer
+from regard.training.optimizer import Optimizer
+from regard.training.plan import Plan
 from tests.cli.reading import regard
-from tests.train.test_resume import ends
-from tests.train.toy import write_recipe
+from tests.training.test_resume import ends
+from tests.training.toy import write_recipe
 
 Stop = Callable[[int], None]
 
@@ -107,7 +107,7 @@ class KilledError(Exception):
 def unplanned(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> None:
     """A run that is killed before its first plan."""
     with monkeypatch.context() as patch:
-        patch.setattr("regard.train.launch.make_plan", Mock(side_effect=KilledError))
+        patch.setattr("regard.training.launch.make_plan", Mock(side_effect=KilledError))
         with pytest.raises(KilledError):
             regard(*arguments)
 

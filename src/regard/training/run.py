@@ -29,11 +29,11 @@ from regard.tasks.config import BaseRecipe
 from regard.tasks.folder import Loaded, has_tokenizers, load_tokenizers, save_model, save_tokenizers
 from regard.tasks.registry import TASKS, read_recipe
 from regard.tasks.task import Task
-from regard.train.checkpoint import TrainState, log_entries, steps_in
-from regard.train.distributed import ALONE, World
-from regard.train.launch import AS_FOUND, Cores, keep_step, settle
-from regard.train.loop import Trainer
-from regard.train.plan import Plan
+from regard.training.checkpoint import TrainState, log_entries, steps_in
+from regard.training.distributed import ALONE, World
+from regard.training.launch import AS_FOUND, Cores, keep_step, settle
+from regard.training.loop import Trainer
+from regard.training.plan import Plan
 
 INPUTS = "inputs.json"  # the files that a run reads, with their sums
 HELD = ("valid.source", "valid.target", "valid.json")  # what a task set aside
