@@ -124,14 +124,14 @@ class Table:
         digits = 2 if any(abs(each.quality.value) >= 10 for each in self.lines) else 4
         low, high = (f"{end(line.values):.{digits}f}" for end in (min, max))
         spread = f"{len(line.values)}: {low} to {high}" if len(line.values) > 1 else "1"
-        cells = [line.name.replace("|", "\\|"), _told(line.quality, f".{digits}f"), spread, _count(line.parameters)]
+        cells = [line.name.replace("|", "\\|"), _interval(line.quality, f".{digits}f"), spread, _count(line.parameters)]
         cells += [_power(line.flops), _time(line.minutes)]
         cells += [_speed(line.speed)] * self.timed
         if line.ahead is None:
             return [*cells, "–"]
         p = line.ahead.p_value
         sure = "" if p is None else ", p < 0.001" if p < 0.001 else f", p = {p:.3f}"
-        return [*cells, _told(line.ahead, f"+.{digits}f") + sure]
+        return [*cells, _interval(line.ahead, f"+.{digits}f") + sure]
 
     def notes(self) -> list[str]:
         """What one has to know to read the table."""
@@ -223,7 +223,7 @@ def _within(value: E, low: float, high: float) -> E:
     return replace(value, low=max(low, value.low), high=min(high, value.high))
 
 
-def _told(value: Estimate, style: str) -> str:
+def _interval(value: Estimate, style: str) -> str:
     if value.low is None or value.high is None:
         return f"{value.value:{style}}"
     return f"{value.value:{style}} ({value.low:{style}} to {value.high:{style}})"

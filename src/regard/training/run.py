@@ -100,7 +100,7 @@ class Run:
     def trainer(self, report: Report | None = None, world: World = ALONE) -> Trainer:
         """A new model, or one with the weights of another, and what trains it."""
         recipe, task, out, config = self.recipe, self.task, self.out, self.recipe.train
-        if config.epochs is not None:
+        if config.epochs is not None:  # steps take their place
             steps = round(config.epochs * len(task.batches(config.seed, 0)) / config.accumulate)
             config = replace(config, steps=max(1, steps), epochs=None)
         return Trainer(
