@@ -287,7 +287,7 @@ def main() -> None:
 
 def program(arguments: Sequence[str]) -> typer.Typer:
     """All commands; some have the options of the model that is named."""
-    command, words = next(iter(arguments), ""), arguments[1:]
+    command, *words = [word for word in arguments if not word.startswith("-")] or [""]
     for name, text in {"run": RUN, **dict.fromkeys(VERBS, RUN), "evaluate": EVALUATE}.items():
         made = lambda: None  # noqa: E731
         if name == command:
