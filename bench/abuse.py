@@ -59,7 +59,7 @@ def decode(prepared: Prepared, draw: random.Random) -> None:
 
 def broken_folder(draw: random.Random, config: ModelConfig, prepared: Prepared, folder: Path) -> None:
     """One of its files is damaged, or its settings lie."""
-    save_settings(folder, config, "language" if isinstance(config, GptConfig) else "translation", Beam(), 20, {})
+    save_settings(folder, config, "lm" if isinstance(config, GptConfig) else "translation", Beam(), 20, {})
     write_prepared(folder / NATIVE, prepared)
     if draw.random() < 0.5:
         path = draw.choice([folder / NATIVE, folder / NATIVE, folder / "config.json"])

@@ -29,7 +29,7 @@ def main(folder: Path, source: Path, count: int, beam: int) -> None:
         model = load(folder, batch_size=size, threads=threads, engine="auto" if engine == "shuffled" else engine)
         model.search = Beam(size=beam)
         given = order if engine == "shuffled" else range(len(texts))
-        best = [found[0] for found in model.translate([texts[i] for i in given])]
+        best = [found[0] for found in model.hypotheses([texts[i] for i in given])]
         found = [
             (model.text(best[place]), best[place].score) for _, place in sorted((i, n) for n, i in enumerate(given))
         ]

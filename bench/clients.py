@@ -56,7 +56,7 @@ class At:
         return {"source": first["code"], "target": first["targets"][0]}
 
     def complete(self, prompt: Any = PROMPT, **more: Any) -> Any:
-        return self.openai.completions.create(model=self.names["language"], prompt=prompt, **more)
+        return self.openai.completions.create(model=self.names["lm"], prompt=prompt, **more)
 
     def streamed(self, **more: Any) -> list[Any]:
         return list(self.complete(stream=True, **more))
@@ -120,7 +120,7 @@ def a_completion_has_all_its_fields(at: At) -> None:
     found = at.complete()
     assert found.object == "text_completion"
     assert found.id.startswith("cmpl-")
-    assert found.model == at.names["language"]
+    assert found.model == at.names["lm"]
     assert abs(found.created - time.time()) < 60
     assert found.choices[0].finish_reason in ("stop", "length")
     assert found.choices[0].logprobs is None
@@ -289,7 +289,7 @@ def defaults_may_be_said(at: At) -> None:
 
 
 def raw_answers_can_be_read(at: At) -> None:
-    found = at.openai.completions.with_raw_response.create(model=at.names["language"], prompt=PROMPT, temperature=0)
+    found = at.openai.completions.with_raw_response.create(model=at.names["lm"], prompt=PROMPT, temperature=0)
     assert found.headers["content-type"] == "application/json"
     assert one(found.parse()) == one(at.complete(temperature=0))
 
@@ -297,7 +297,7 @@ def raw_answers_can_be_read(at: At) -> None:
 def the_asynchronous_client_is_answered(at: At) -> None:
     async def ask() -> list[str]:
         async with openai.AsyncOpenAI(base_url=f"{at.url}/v1", api_key=at.key or "none", max_retries=0) as client:
-            how: dict[str, Any] = {"model": at.names["language"], "prompt": PROMPT, "max_tokens": 5}
+            how: dict[str, Any] = {"model": at.names["lm"], "prompt": PROMPT, "max_tokens": 5}
             found = await asyncio.gather(*(client.completions.create(seed=seed, **how) for seed in range(8)))
             return [one(each) for each in found]
 
@@ -316,7 +316,7 @@ def a_translator_does_not_complete(at: At) -> None:
 
 def there_is_no_chat(at: At) -> None:
     said: Any = [{"role": "user", "content": "hello"}]
-    name = at.names["language"]
+    name = at.names["lm"]
     refused(openai.NotFoundError, lambda: at.openai.chat.completions.create(model=name, messages=said))
 
 
@@ -459,7 +459,7 @@ def a_wrong_key_is_refused(at: At) -> None:
     other = At(at.url, "another")
     refused(openai.AuthenticationError, other.openai.models.list, "invalid_api_key")
     ask = other.openai.completions.create
-    refused(openai.AuthenticationError, lambda: ask(model=at.names["language"], prompt=PROMPT), "invalid_api_key")
+    refused(openai.AuthenticationError, lambda: ask(model=at.names["lm"], prompt=PROMPT), "invalid_api_key")
 
 
 def a_wrong_key_does_not_translate(at: At) -> None:

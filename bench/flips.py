@@ -21,12 +21,12 @@ from pathlib import Path
 
 import torch
 from tests.cli.reading import regard
-from tests.train.test_damage import flip, holding_out
-from tests.train.test_resume import ends
+from tests.training.test_damage import flip, holding_out
+from tests.training.test_resume import ends
 
 from regard.errors import UserError
 from regard.rng import Key
-from regard.train.loop import Trainer
+from regard.training.loop import Trainer
 
 TEXTS = b"rot blau\ngelb\ngrau grau rosa\n"
 STOP = 33

@@ -228,7 +228,7 @@ def warm(at: At) -> None:
 def fuzz(found: Service, count: int, seed: int) -> tuple[Tally, dict[str, str]]:
     at, tally, told = At(found.url), Tally(), dict[str, str]()
     warm(at)
-    offer, port = Offer(at.pair, at.names["language"]), found.port
+    offer, port = Offer(at.pair, at.names["lm"]), found.port
     golden, known = Golden(at, tally), cases(offer)
     with lag(port) as rest:
         time.sleep(2)

@@ -386,8 +386,8 @@ def execute(case: Case, folder: Path) -> None:
             resource.setrlimit(resource.RLIMIT_CPU, (4 * PATIENCE, 4 * PATIENCE + 1))
         faulthandler.dump_traceback_later(0.9 * WAIT)  # where it hangs
         sys.argv = ["regard", *arguments]
-        import regard.cli.check as checking
-        import regard.cli.train as training
+        import regard.training.check as checking
+        import regard.training.run as training
         from regard.cli.main import main
         from regard.errors import UserError
 
@@ -480,11 +480,9 @@ def main() -> None:
         import torch  # noqa: F401
 
         import regard.cli.attend
-        import regard.cli.check
-        import regard.cli.evaluate
         import regard.cli.exchange
         import regard.cli.run
-        import regard.cli.train  # noqa: F401
+        import regard.training.run  # noqa: F401
 
         faults = Counter[str]()
         for name, makers in KINDS.items():

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.train.toy import command, regard, write_corpus, write_recipe
+from tests.training.toy import command, regard, write_corpus, write_recipe
 
 MARK = b"\xef\xbb\xbf"
 

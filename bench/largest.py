@@ -53,7 +53,7 @@ def make_models(folder: Path, shape: str) -> tuple[Path, Path]:
     for name, config in (("translator", translators[shape]), ("teller", tellers[shape])):
         (folder / name).mkdir()
         save_tokenizers(folder / name, Tokenizers(words, words))
-        task, search = ("translation", beam) if name == "translator" else ("language", Sample())
+        task, search = ("translation", beam) if name == "translator" else ("lm", Sample())
         save_model(folder / name, build(config, 3), task, search, 256, {})
     return folder / "translator", folder / "teller"
 

@@ -20,15 +20,14 @@ import torch
 from regard.decode.config import Beam
 from regard.exchange.folders import load_any
 from regard.look.look import Look
-from regard.look.model import look, ready
 
 
 def main(folder: str, source: str, count: str = "500") -> None:
     loaded = load_any(Path(folder))
-    model = ready(loaded, search=Beam(size=5, max_length=loaded.search.max_length))
+    model = loaded.spec.runtime(loaded, search=Beam(size=5, max_length=loaded.search.max_length))
     with Path(source).open(encoding="utf-8") as lines:
         texts = [line.strip() for line in islice(lines, int(count)) if line.strip()]
-    best = [found[0] for found in model.translate(texts)]
+    best = [found[0] for found in model.hypotheses(texts)]
     whole = each = rows = 0.0
     same = True
     for at in range(0, len(texts), 50):
@@ -38,7 +37,7 @@ def main(folder: str, source: str, count: str = "500") -> None:
             off = abs(float(one.log_probs.double().sum()) - hypothesis.log_prob)
             whole, each = max(whole, off), max(each, off / len(hypothesis.tokens))
             rows = max(rows, *(float((weights.sum(-1) - 1).abs().max()) for weights in one.maps.values()))
-            same &= drawn(replace(look(model, one), saliency=lambda: None), one.maps)
+            same &= drawn(replace(model.look(one), saliency=lambda: None), one.maps)
     print(f"{len(texts)} sentences, {model.engine.about}: log-probabilities differ by {whole:.1e} at most", end=" ")
     print(f"({each:.1e} a token), rows miss 1 by {rows:.1e}, pictures {'equal' if same else 'DIFFER FROM'} the model")
     sys.exit(not same)

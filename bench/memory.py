@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.train.toy import command
+from tests.training.toy import command
 
 from regard.rng import Key
 

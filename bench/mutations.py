@@ -34,7 +34,7 @@ FAULTS = {
                         "search.normaliser(length)", "tests/contracts/test_search.py"),
     "resume counter": Fault("train/loop.py", "self.weights.restore(checkpoint, self.world)",
                             "self.weights.restore(checkpoint, self.world).after(0, 0.0, 0.0)",
-                            "tests/train/test_resume.py tests/train/test_damage.py"),
+                            "tests/training/test_resume.py tests/training/test_damage.py"),
     "dropout scale": Fault("attention/site.py", "stays, scale = dropped(key, rate, x.numel())",
                            "stays, scale = dropped(key, rate, x.numel())[0], 1.0", "tests/attention/test_site.py"),
     "label smoothing": Fault("nn/loss.py", "nats += smoothing *", "nats -= smoothing *", "tests/nn/test_loss.py"),

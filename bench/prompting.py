@@ -21,20 +21,21 @@ import torch
 from scipy.stats import t
 
 import regard
-from regard.cli.tasks import save_words, task_for, trainer_for
 from regard.data.examples import Example
 from regard.data.text import kept, lines
+from regard.exchange import folders
 from regard.progress import Progress
 from regard.rng import Key
-from regard.tasks.prompt import Prompter
-from regard.tasks.reading import Reading, answers
-from regard.train.config import parse_recipe
+from regard.tasks.labelled.task import Reading, answers
+from regard.tasks.lm.prompt import Prompter
+from regard.tasks.registry import parse_recipe
+from regard.training.run import Run
 
 TASKS = {"SST-2": "glue/SST-2/{}.tsv"}
 TUNED = """
 task: classification
 data: {train: [{file: x.tsv}], max_length: 128}
-train: {steps: 40, lr: 5.0e-4, batch_tokens: 512, auxiliary: 0.5}
+train: {steps: 40, lr: 5.0e-4, batch_tokens: 512, lm_loss_weight: 0.5}
 """
 UPDATES = 40
 TEMPLATE = "Review: {input}\nSentiment: {answer}"
@@ -70,11 +71,11 @@ def tuned(base: Path, shots: Labelled, test: Labelled, seed: int) -> float:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "shots.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in shots), "utf-8")
-        settings = f"model.base={base}", f"data.train=[{{file: {folder}/shots.tsv}}]", f"train.seed={seed}"
+        settings = f"model.init_from={base}", f"data.train=[{{file: {folder}/shots.tsv}}]", f"train.seed={seed}"
         recipe = parse_recipe(TUNED, "bench", settings)
-        save_words(recipe, folder, None)
-        task, _ = task_for(recipe, folder)
-        trainer = trainer_for(recipe, folder, task)
+        run = Run(recipe, folder, folders)
+        run.save_tokenizers()
+        task, trainer = run.task, run.trainer()
         for step in range(UPDATES):
             trainer.update(trainer.weights, step)
         assert isinstance(task, Reading)

@@ -19,12 +19,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.forked import children
-from tests.train.test_resume import ends
-from tests.train.toy import command, regard, write_recipe
+from tests.training.test_resume import ends
+from tests.training.toy import command, regard, write_recipe
 
 from regard.files import MARK
 from regard.rng import Key
-from regard.train.checkpoint import steps_in
+from regard.training.checkpoint import steps_in
 
 SETTINGS: dict[str, tuple[dict[str, object], int]] = {
     "plain": ({}, 1),

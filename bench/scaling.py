@@ -46,15 +46,15 @@ def update(vocabulary: int, width: int, length: int) -> dict[str, float]:
     import torch
 
     from regard.attention.site import Site
-    from regard.cli.train import keep_memory
     from regard.models.build import build
     from regard.models.presets import transformer_tiny
     from regard.nn.loss import cross_entropy
     from regard.rng import Key
     from regard.shapes import Padded
-    from regard.train.config import TrainConfig
-    from regard.train.distributed import ALONE
-    from regard.train.optimizer import Optimizer
+    from regard.tasks.config import TrainConfig
+    from regard.training.distributed import ALONE
+    from regard.training.optimizer import Optimizer
+    from regard.training.run import keep_memory
 
     torch.set_num_threads(1)
     keep_memory()

@@ -24,7 +24,7 @@ from regard.data.text import pairs
 from regard.metrics.alignment import parse
 from regard.metrics.text import sacrebleu_metric
 from regard.rng import Key
-from regard.tasks.align import Aligned
+from regard.tasks.translation.align import Aligned
 
 MODELS = {
     "none": ["model.attention=null"],
@@ -64,7 +64,7 @@ def main(corpus: str, minutes: str, at_once: int, folder: Path) -> None:
 def bleu(out: Path, corpus: str) -> str:
     test = list(pairs(PairsConfig(corpus=TESTS[corpus])))
     model = load(out)
-    outputs = [model.text(found[0]) for found in model.translate([pair.source for pair in test])]
+    outputs = [model.text(found[0]) for found in model.hypotheses([pair.source for pair in test])]
     score = sacrebleu_metric("bleu").corpus_score(outputs, [[pair.target for pair in test]], n_bootstrap=1000)
     return f"{score.score:.1f} ± {score._ci:.1f}"
 

@@ -47,7 +47,7 @@ if len(sys.argv) > 1:
     asyncio.run(server.run(house, server._socket("127.0.0.1", 0)))
 else:
     def run(self):
-        self.model = worker.read(self.given)
+        self.model = self.receive()
         self.send({"ready": {"task": "translation", "tags": [], "engine": "none"}})
         self.start(1)
     told = lambda text: [{"text": text, "score": 0.0, "log_prob": 0.0, "tokens": text.split(), "parts": [], "ids": []}]

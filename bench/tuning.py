@@ -21,9 +21,9 @@ from pathlib import Path
 RECIPE = Path(__file__).parents[1] / "recipes" / "glue" / "stsb.yaml"
 WAYS = {
     "all weights": [],
-    "LoRA, rank 8": ["train.lora=8"],
-    "frozen: 4 of 6 layers": ["train.frozen=4"],
-    "frozen: words and all layers": ["train.frozen=6"],
+    "LoRA, rank 8": ["train.lora_rank=8"],
+    "frozen: 4 of 6 layers": ["train.frozen_layers=4"],
+    "frozen: words and all layers": ["train.frozen_layers=6"],
 }
 UPDATES = 12
 
@@ -32,16 +32,17 @@ def one(way: str, threads: int) -> dict[str, float]:
     """In this process: seconds of an update, and memory."""
     import torch
 
-    from regard.cli.tasks import save_words, task_for, trainer_for
-    from regard.train.config import read_recipe
+    from regard.exchange import folders
+    from regard.tasks.registry import read_recipe
+    from regard.training.run import Run
 
     torch.set_num_threads(threads)
     recipe = read_recipe(RECIPE, WAYS[way])
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder)
-        save_words(recipe, out, None)
-        task, _ = task_for(recipe, out)
-        trainer = trainer_for(recipe, out, task)
+        run = Run(recipe, out, folders)
+        run.save_tokenizers()
+        trainer = run.trainer()
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         for step in range(5):
             trainer.update(trainer.weights, step)

@@ -32,10 +32,10 @@ from regard.rng import Key
 from regard.serve.config import Limits
 from regard.serve.desk import Pace
 from regard.shapes import Padded
-from regard.train.checkpoint import TrainState, Weights
-from regard.train.config import TrainConfig
-from regard.train.distributed import ALONE
-from regard.train.optimizer import Optimizer
+from regard.tasks.config import TrainConfig
+from regard.training.checkpoint import TrainState, Weights
+from regard.training.distributed import ALONE
+from regard.training.optimizer import Optimizer
 
 GAP, FONT, BLUE, RED, GREY = 12, 12, "#08306b", "#c62828", "#9a9a9a"
 

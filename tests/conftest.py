@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.train.toy import regard, write_recipe
+from tests.training.toy import regard, write_recipe
 
 ROOT = Path(__file__).parents[1]
 SLOW = (  # modules that wait for `make test`, those that take longest first
-    "tests/train/test_distributed.py",
+    "tests/training/test_distributed.py",
     "tests/serve/test_desk.py",
     "tests/serve/test_server.py",
     "tests/serve/test_abuse.py",
@@ -24,8 +24,8 @@ SLOW = (  # modules that wait for `make test`, those that take longest first
     "tests/exchange/test_export.py",
     "tests/cli/test_compare.py",
     "tests/cli/test_cli.py",
-    "tests/train/test_damage.py",
-    "tests/train/test_resume.py",
+    "tests/training/test_damage.py",
+    "tests/training/test_resume.py",
     "tests/contracts/test_fixtures.py",
     "tests/contracts/test_learning.py",
     "tests/cli/test_exchange.py",
@@ -49,14 +49,14 @@ SLOW = (  # modules that wait for `make test`, those that take longest first
     "tests/tasks/test_masked.py",
     "tests/tasks/test_tuning.py",
     "tests/tools/daily/test_grammar.py",
-    "tests/train/test_plan.py",
+    "tests/training/test_plan.py",
     "tests/metrics/test_paired_bootstrap.py",
     "tests/models/test_reader.py",
     "tests/exchange/test_words.py",
     "tests/tasks/test_language.py",
     "tests/tasks/test_reading.py",
     "tests/tasks/test_bothways.py",
-    "tests/train/test_optimizer.py",
+    "tests/training/test_optimizer.py",
     "tests/exchange/test_readers.py",
     "tests/metrics/test_resample.py",
     "tests/exchange/test_native.py",

@@ -20,10 +20,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-COMMANDS = ("answer", "attend", "check", "compare", "demo", "evaluate", "init", "main", "run", "train")
+COMMANDS = ("attend", "demo", "main", "run")
 LIBRARIES = ("torch._dynamo", "torch.utils.flop_counter", "sacrebleu.metrics", "sklearn.metrics", "scipy.stats",
              "matplotlib.figure", "matplotlib.font_manager", "matplotlib.backends.backend_svg", "regard.engine.native",
-             "regard.look.encoders")  # fmt: skip
+             "regard.tasks.mlm.runtime", "regard.tasks.labelled.runtime", "regard.training.run",
+             "regard.comparison.runs")  # fmt: skip
 EXPORT = ("transformers", "ctranslate2", "onnx", "onnxruntime", "regard.cli.exchange")  # by the first that needs them
 STREAMS = ("stdin", "stdout", "stderr")
 
@@ -136,9 +137,14 @@ def _become(request: dict[str, Any]) -> None:
         os.environ.clear()
         os.environ.update(request["env"])
         sys.argv = ["regard", *request["arguments"]]
-        from regard.cli.main import main
+        if sys.argv[1] == "-m":  # another process of a run
+            from regard import process
 
-        main()
+            process.main(*sys.argv[2:])
+        else:
+            from regard.cli.main import main
+
+            main()
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1

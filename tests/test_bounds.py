@@ -16,8 +16,7 @@ from regard.bounds import ANY, BOUNDS, check_memory
 from regard.errors import UserError
 from regard.models.build import build
 from regard.models.config import GptConfig
-from regard.tasks.folder import TASKS
-from regard.train.config import AnyRecipe
+from regard.tasks.registry import TASKS
 
 
 def configs(schema: Any) -> Iterator[type]:
@@ -30,7 +29,12 @@ def configs(schema: Any) -> Iterator[type]:
         yield from configs(inner)
 
 
-CONFIGS = {each for schema in (AnyRecipe, *(s for pair in TASKS.values() for s in pair)) for each in configs(schema)}
+CONFIGS = {
+    each
+    for spec in TASKS.values()
+    for schema in (spec.recipe, spec.models, type(spec.search))
+    for each in configs(schema)
+}
 NUMBERS = sorted(
     (
         (config.__name__, field.name, config)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -50,7 +50,7 @@ class Train:
 
 @dataclass(frozen=True, kw_only=True)
 class Data:
-    source: Path = Path("a.en")
+    source: str = "a.en"
     language: str = "en"
 
 
@@ -59,7 +59,7 @@ class Recipe:
     name: str = "run"
     model: Flat | Deep = Flat(width=128)
     train: Train
-    data: Data = field(default_factory=Data)
+    data: Data = Data()
     small: Layer | None = None
 
 
@@ -356,7 +356,7 @@ MODEL = st.builds(Flat, width=st.just(12), heads=st.sampled_from([1, 2, 3, 4])) 
     layers=st.lists(LAYER, max_size=3).map(tuple),
     position=st.none() | TEXT,
 )
-DATA = st.builds(Data, source=TEXT.map(Path), language=TEXT)
+DATA = st.builds(Data, source=TEXT, language=TEXT)
 RECIPE = st.builds(Recipe, name=TEXT, model=MODEL, train=TRAIN, data=DATA, small=st.none() | LAYER)
 CALM = settings(derandomize=True, max_examples=300, deadline=None, database=None)
 

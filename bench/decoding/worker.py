@@ -20,7 +20,7 @@ from bench.decoding.models import FOLDER, LONGEST
 
 from regard.decode.config import Beam, Greedy, Search
 from regard.tasks.folder import load_folder
-from regard.tasks.translator import Translator
+from regard.tasks.translation.runtime import Translator
 
 Translate = Callable[[list[str], int], list[str]]
 BATCH = 32  # sentences of a batch: where CTranslate2 is best here
@@ -37,7 +37,7 @@ def regard(shape: str, engine: str, *, small: bool) -> Translate:
 
     def translate(texts: list[str], beam: int) -> list[str]:
         model.search = search(beam)
-        return [model.text(found[0]) for found in model.translate(texts)]
+        return [model.text(found[0]) for found in model.hypotheses(texts)]
 
     return translate
 

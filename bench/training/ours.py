@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from bench.training.shapes import CLIP, CORPUS, DROPOUT, FOLDER, PADDING, RATE, SMOOTHING, START, VOCABULARY, Shape
 from bench.training.worker import Contender
 
-from regard.cli.tasks import task_for, trainer_for
-from regard.cli.train import keep_memory
 from regard.data.config import DataConfig, PairsConfig, TokenizerConfig
+from regard.exchange import folders
 from regard.models.config import RecurrentAttention, RecurrentConfig, TransformerConfig
-from regard.train.config import Recipe, TrainConfig
-from regard.train.distributed import World
+from regard.tasks.config import TrainConfig
+from regard.tasks.translation.config import TranslationRecipe
+from regard.training.distributed import World
+from regard.training.run import Run, keep_memory
 
 
-def recipe(shape: Shape) -> Recipe:
+def recipe(shape: Shape) -> TranslationRecipe:
     model: TransformerConfig | RecurrentConfig
     if shape.score is None:
         model = TransformerConfig(
@@ -34,7 +37,7 @@ def recipe(shape: Shape) -> Recipe:
         model = RecurrentConfig(
             embedding=shape.width, width=shape.width, attention=looks, tied="all", dropout=DROPOUT, cell="lstm"
         )
-    return Recipe(
+    return TranslationRecipe(
         data=DataConfig(train=(PairsConfig(corpus=CORPUS),), tokenizer=TokenizerConfig(vocabulary=VOCABULARY)),
         model=model,
         train=TrainConfig(
@@ -50,10 +53,8 @@ def recipe(shape: Shape) -> Recipe:
 
 def regard(shape: Shape, rank: int, processes: int, meeting: str) -> Contender:
     keep_memory()
-    asked = recipe(shape)
-    task, _ = task_for(asked, FOLDER)
     world = World.join(meeting, rank, processes) if processes > 1 else World()
-    trainer = trainer_for(asked, FOLDER, task, world=world)
+    trainer = Run(recipe(shape), FOLDER, folders).trainer(world=world)
 
     def update(step: int) -> tuple[float, int]:
         done = trainer.update(trainer.weights, step)
@@ -64,7 +65,7 @@ def regard(shape: Shape, rank: int, processes: int, meeting: str) -> Contender:
 
 def write_batches(shape: Shape) -> None:
     """The batches of an epoch, as rivals read them; words and ids are made on the way, once."""
-    task, _ = task_for(recipe(shape), FOLDER)
+    task: Any = Run(recipe(shape), FOLDER, folders).task
     assert task.sizes == (VOCABULARY, VOCABULARY), f"{task.sizes} words"
     arrays = {}
     for i, name in enumerate(task.batches(0, 0)):

@@ -20,14 +20,14 @@ NAMED: dict[tuple[float, float], str] = {  # settings by their bounds; the upper
     (1, 1 << 18): "width hidden embedding memory_width input_width head_width own_head_width score_hidden projection",
     (1, 1 << 12): "num_heads num_kv_heads size num_best",
     (1, 256): "num_layers encoder_layers decoder_layers",
-    (0, 1 << 12): "segments lora frozen ahead",
-    (0, 1 << 22): "vocabulary source_vocabulary target_vocabulary sampled",
+    (0, 1 << 12): "segments lora_rank frozen_layers ahead",
+    (0, 1 << 22): "vocabulary source_vocabulary target_vocabulary sampled_softmax",
     (1, 1 << 20): "max_length context top_k",
     (1, 100_000): "evaluations checkpoints accumulate",
     (1, 1e9): "steps limit patience batch_tokens",
-    (0, 1e9): "clip warmup auxiliary weight_decay max_ratio never start end mask",
+    (0, 1e9): "clip warmup lm_loss_weight weight_decay max_ratio never start end mask",
     (0, 0.999999): "dropout attention_dropout hidden_dropout label_smoothing",
-    (1e-9, 1e6): "minutes passes lr",  # two years
+    (1e-9, 1e6): "minutes epochs lr",  # two years
     (0, 1): "norm_eps",
     (0, 1e6): "temperature",
     (1, 1e12): "base",

@@ -7,3 +7,9 @@ class UserError(ValueError):
 
 class RefusalError(UserError):
     """Something was asked of a part that it cannot do; the message says why and what can."""
+
+
+class StoppedError(Exception):
+    """Work was stopped; everything is kept, and the same command goes on."""
+
+    exit_code = 1

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import hashlib
 import json
 import os
 import shutil
 import stat
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 from regard.errors import UserError
 
@@ -35,10 +37,7 @@ def write(path: Path, data: bytes) -> None:
 def append(path: Path, data: bytes) -> None:
     """Add to a file, down to the disk."""
     try:
-        with path.open("ab") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        _write_through(path, data, "ab")
     except OSError as error:
         raise cannot_write(path, error) from error
 
@@ -126,17 +125,24 @@ def check_space(folder: Path, needed: int) -> None:
     except OSError as error:
         raise cannot_write(folder, error) from error
     if free < needed:
-        raise UserError(
-            f"{folder}: {needed / 1e6:.1f} MB are needed, {free / 1e6:.1f} MB free; make room, then run again"
-        )
+        raise UserError(f"{folder}: {needed / 1e6:.1f} MB are needed, {free / 1e6:.1f} MB free; make room first")
 
 
 def cannot_write(path: Path, error: OSError) -> UserError:
     return UserError(f"{path}: cannot be written ({error.strerror or error}); free the disk or choose another place")
 
 
-def _write_through(path: Path, data: bytes) -> None:
-    with path.open("wb") as file:
+def cannot_read(path: Path, error: OSError | ValueError) -> UserError:
+    names = []
+    with contextlib.suppress(OSError, ValueError):
+        names = os.listdir(path.parent)
+    near = [] if path.name in names else difflib.get_close_matches(path.name, names, n=1)
+    mend = f"did you mean {path.with_name(near[0])}?" if near else "check the name and that it is a file you may read"
+    return UserError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error}); {mend}")
+
+
+def _write_through(path: Path, data: bytes, mode: Literal["wb", "ab"] = "wb") -> None:
+    with path.open(mode) as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
@@ -150,18 +156,19 @@ def _flush(path: Path) -> None:
         os.close(handle)
 
 
-def open_regular(path: Path, limit: int) -> BinaryIO:
+def open_regular(path: Path, limit: int = sys.maxsize) -> BinaryIO:
     """A file to read, once it is known to be a regular one of at most `limit` bytes: no pipe that never ends."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # without waiting for a pipe's writer
     except (OSError, ValueError) as error:  # ValueError: a name with a NUL in it
-        raise UserError(f"{path}: cannot be read ({getattr(error, 'strerror', error)}); check the name") from error
+        raise cannot_read(path, error) from error
     status = os.fstat(handle)
     if stat.S_ISREG(status.st_mode) and status.st_size <= limit:
         return os.fdopen(handle, "rb")
     os.close(handle)
-    what = f"has {status.st_size:,} bytes, and at most {limit:,} are read"
-    raise UserError(f"{path}: {what if stat.S_ISREG(status.st_mode) else 'is no regular file'}; check the name")
+    if stat.S_ISREG(status.st_mode):
+        raise UserError(f"{path}: has {status.st_size:,} bytes, and at most {limit:,} are read; check the name")
+    raise UserError(f"{path}: is a folder, a pipe or a device; give a regular file, and write to one what a pipe gives")
 
 
 def read_regular(path: Path, limit: int = 64 << 20) -> bytes:

@@ -44,7 +44,7 @@ class Progress:
 
     def __enter__(self) -> Progress:
         self._begun = self.clock()
-        if _draws(self.stream):
+        if self.stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb":
             self._bar = _bar(self.stream, self.total, self.what)
             self._bar.start()
         self._next = self._begun + (LINE_SECONDS if self._bar is None else 0.0)
@@ -81,19 +81,16 @@ class Progress:
         return f"{duration((self.total - self.done) / speed)} left"
 
     def _draw(self, ending: str) -> None:
+        share = _number(self.done)
+        if self.total is not None:  # rounded down: 100 % means finished
+            share = f"{int(100 * min(self.done / self.total, 1.0)) if self.total > 0 else 100} %"
         fields = [value if isinstance(value, str) else f"{name} {_number(value)}" for name, value in self.shown.items()]
         if self._bar is None:
-            self.line(" · ".join(filter(None, [f"{self.what} {self._share()}", *fields, ending])))
+            self.line(" · ".join(filter(None, [f"{self.what} {share}", *fields, ending])))
         else:
-            text = " · ".join(filter(None, [self._share(), *fields, duration(self.clock() - self._begun), ending]))
+            text = " · ".join(filter(None, [share, *fields, duration(self.clock() - self._begun), ending]))
             self._bar.update(self._bar.task_ids[0], completed=self.done, text=text)
             self._bar.refresh()
-
-    def _share(self) -> str:
-        if self.total is None:
-            return _number(self.done)
-        # Rounded down: 100 % means finished.
-        return f"{int(100 * min(self.done / self.total, 1.0)) if self.total > 0 else 100} %"
 
 
 def duration(seconds: float) -> str:
@@ -109,20 +106,12 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 or float(value).is_integer() else f"{value:.3g}"
 
 
-def _draws(stream: TextIO) -> bool:
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
 def _bar(stream: TextIO, total: float | None, what: str) -> rich.progress.Progress:
     from rich.console import Console  # here, so that naming the type costs no rich
     from rich.progress import BarColumn, Progress, TextColumn
 
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TextColumn("{task.fields[text]}", markup=False),
-    )
+    left, right = (TextColumn(f"{{task.{name}}}", markup=False) for name in ("description", "fields[text]"))
     # Without a thread of its own: updates draw, so nothing runs while the job forks or computes.
-    bar = Progress(*columns, console=Console(file=stream, force_terminal=True), auto_refresh=False)
+    bar = Progress(left, BarColumn(), right, console=Console(file=stream, force_terminal=True), auto_refresh=False)
     bar.add_task(what, total=total, text="")
     return bar

@@ -9,7 +9,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from regard.cli.main import app
+from regard.cli.main import program
 from regard.data.config import TokenizerConfig
 from regard.data.tokenizer import MASK, Tokenizer, Tokenizers
 from regard.decode.config import Greedy, Sample
@@ -43,7 +43,7 @@ def regard(*arguments: object, stdin: bytes = b"") -> tuple[str, str]:
     sys.stdin = io.TextIOWrapper(io.BytesIO(stdin))
     try:
         with redirect_stdout(out), redirect_stderr(told):
-            app([str(a) for a in arguments], standalone_mode=False)
+            program([*map(str, arguments)])([*map(str, arguments)], standalone_mode=False)
     finally:
         sys.stdin = before
     out.flush()
@@ -119,6 +119,6 @@ def base(folder: Path, kind: str) -> Path:
     else:
         config = {"bert": BertConfig, "gpt": GptConfig}[kind](**SHAPE, tied=kind != "gpt").sized(tokenizer.vocabulary)
     save_tokenizers(out, Tokenizers(tokenizer, tokenizer))
-    task, search = {"bert": ("masked", Greedy()), "gpt": ("language", Sample())}.get(kind, ("translation", Greedy()))
+    task, search = {"bert": ("mlm", Greedy()), "gpt": ("lm", Sample())}.get(kind, ("translation", Greedy()))
     save_model(out, build(config, seed=4), task, search, 40, {})
     return out

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from regard import load
-from tests.train.toy import command, regard, write_corpus, write_recipe
+from tests.training.toy import command, regard, write_corpus, write_recipe
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +172,7 @@ def test_windows_line_ends_and_a_byte_order_mark_are_no_words(tmp_path: Path) ->
         (["train", "--source", "a", "--target", "b", "--minutes", "0"], r"--minutes 0\b"),
         (["train", "RECIPE", "--out", "OUT", "--set", "train.stepz=3"], r"train\.stepz.*\bsteps\b"),
         (["train", "RECIPE", "--out", "OUT", "--set", "train.lr=fast"], "train.lr=fast"),
-        (["train", "RECIPE", "--out", "OUT", "--set", "version=2"], "version 2"),
+        (["train", "RECIPE", "--out", "OUT", "--set", "version=3"], "version 3"),
         (["run", "no/such/model"], "no/such/model"),
         (["run", "OUT"], "config.json"),
         (["run", "MODEL", "no/such/file"], "no/such/file.*No such file"),
@@ -297,7 +297,7 @@ def test_targets_are_scored_as_the_model_sees_them(model: Path, tmp_path: Path) 
     assert said["tokens"] == tokens
     assert said["perplexity"] == pytest.approx(math.exp(-sum(expected) / tokens), rel=1e-4)
     refused = regard("evaluate", model, *files, "--score", "--beam", 2, code=2)
-    assert re.search("--score .*--beam", refused.stderr.decode())
+    assert re.search("score .*beam", refused.stderr.decode())
 
 
 def test_two_systems_are_compared_by_paired_bootstrap(model: Path, tmp_path: Path) -> None:

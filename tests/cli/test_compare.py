@@ -12,25 +12,26 @@ from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, get_args, get_type_hints
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
 from regard import load
-from regard.cli.compare import compare
-from regard.cli.judge import JUDGES, TIMED, Given, Judged, Run, _cost, judge_run, metric_for, speeds, stored_run
-from regard.cli.table import Table
+from regard.cli.main import compare
+from regard.comparison.judge import TIMED, Run, _cost, judge_of, judge_run, speeds, stored_run
+from regard.comparison.table import Table
 from regard.errors import UserError
 from regard.files import write_folder
 from regard.metrics.text import METRICS
-from regard.train.checkpoint import steps_in
-from regard.train.config import AnyRecipe, parse_recipe
-from regard.train.plan import Plan
+from regard.tasks.judging import Given, Judge, Judged
+from regard.tasks.registry import TASKS, parse_recipe
+from regard.training.checkpoint import steps_in
+from regard.training.plan import Plan
 from tests.forked import Process, children, is_alive, wait_for_the_end_of
-from tests.train.toy import regard, start, write_recipe
+from tests.training.toy import regard, start, write_recipe
 
-TEXT = "task: language\ndata: {train: [{file: t}], hold_out: 0.1}\ntrain: {minutes: 1, seed: 5}\n"
+TEXT = "task: lm\ndata: {train: [{file: t}], hold_out: 0.1}\ntrain: {minutes: 1, seed: 5}\n"
 
 
 def recipes(folder: Path) -> list[Path]:
@@ -52,10 +53,12 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
         """In the place of a new python, which costs seconds; those that are killed below are real ones."""
 
         def __init__(self, command: list[str]) -> None:
-            super().__init__(command[command.index("train") :], tmp_path_factory.mktemp("run"), dict(os.environ))
+            super().__init__(
+                ["-m", *command[command.index("train") :]], tmp_path_factory.mktemp("run"), dict(os.environ)
+            )
 
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()) as said:
-        patch.setattr("regard.cli.compare.subprocess", SimpleNamespace(Popen=Run))
+        patch.setattr("regard.comparison.runs.subprocess", SimpleNamespace(Popen=Run))
         compare(recipes(folder), seeds=2, out=folder / "out", threads=1)
     (folder / "said").write_text(said.getvalue(), "utf-8")
     return folder / "out"
@@ -201,7 +204,7 @@ def test_a_run_ends_with_the_process_that_started_it(signum: signal.Signals, tmp
         ("a.yaml", "a.yaml", {}, r"/a.yaml .*/a.yaml.* a\b"),
         ("a.yaml", "none.yaml", {}, "none.yaml.*No such file"),
         ("a.yaml", "other.yaml", {}, r"a.yaml .*other.yaml.*data.train: \[.*hold_out: 0.0 -> 0.1"),
-        ("a.yaml", "language.yaml", {}, "task: translation -> language"),
+        ("a.yaml", "language.yaml", {}, "task: translation -> lm"),
         ("a.yaml", "metric.yaml", {}, "train.metric: chrf -> bleu.*--set"),
         ("a.yaml", "b.yaml", {"source": Path("x")}, "--source .*--target"),
         ("a.yaml", "b.yaml", {"source": Path("x"), "target": Path("y"), "data": "z"}, "--data .*--source"),
@@ -211,7 +214,7 @@ def test_a_run_ends_with_the_process_that_started_it(signum: signal.Signals, tmp
         ("a.yaml", "b.yaml", {"minutes": 0.0}, r"--minutes 0\b"),
         ("language.yaml", "tokens.yaml", {"data": "x"}, r"loss.* x\b"),
         ("language.yaml", "tokens.yaml", {"setting": ["data.hold_out=0"]}, "--set data.hold_out=0.1"),
-        ("masked.yaml", "blanks.yaml", {}, "data.masked: 0.15 -> 0.3"),
+        ("masked.yaml", "blanks.yaml", {}, "data.mask_rate: 0.15 -> 0.3"),
     ],
 )
 def test_what_cannot_be_compared_is_refused_before_anything_is_trained(
@@ -219,7 +222,7 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_trained(
 ) -> None:
     (path, _) = recipes(tmp_path)
     recipe = json.loads(path.read_text("utf-8"))
-    data, masked = recipe["data"], TEXT.replace("language", "masked")
+    data, masked = recipe["data"], TEXT.replace("lm", "mlm")
     made = {
         "other.yaml": {**recipe, "data": {"train": data["valid"], "hold_out": 0.1, "tokenizer": data["tokenizer"]}},
         "metric.yaml": {**recipe, "train": {**recipe["train"], "metric": "bleu"}},
@@ -228,7 +231,7 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_trained(
     (tmp_path / "b").mkdir()
     texts = {name: json.dumps(each) for name, each in made.items()}
     texts |= {"language.yaml": TEXT, "tokens.yaml": TEXT.replace("data: {", "data: {tokenizer: {vocabulary: 500}, ")}
-    texts |= {"masked.yaml": masked, "blanks.yaml": masked.replace("data: {", "data: {masked: 0.3, ")}
+    texts |= {"masked.yaml": masked, "blanks.yaml": masked.replace("data: {", "data: {mask_rate: 0.3, ")}
     for name, text in texts.items():
         (tmp_path / name).write_text(text, "utf-8")
     with pytest.raises(UserError, match=re.compile(message, re.DOTALL)):
@@ -282,21 +285,20 @@ def test_runs_judged_by_other_data_are_not_put_side_by_side() -> None:
 
 
 def test_every_task_has_a_judge() -> None:
-    tasks = {name for recipe in get_args(AnyRecipe) for name in get_args(get_type_hints(recipe)["task"])}
-    assert len(tasks) >= 9
-    assert tasks == JUDGES.keys()
+    assert len(TASKS) >= 9
+    assert all(isinstance(spec.judge(), Judge) for spec in TASKS.values())
 
 
 def test_losses_of_other_tokens_are_counted_by_character(tmp_path: Path) -> None:
     recipe = parse_recipe(TEXT, "text")
     other = parse_recipe(TEXT, "text", ["data.tokenizer.vocabulary=500"])
-    assert metric_for([recipe, recipe]) == "loss"
-    assert metric_for([recipe, other]) == "per_character"
+    assert judge_of(recipe).metric([recipe, recipe]) == "loss"
+    assert judge_of(recipe).metric([recipe, other]) == "per_character"
 
 
 def test_what_it_began_with_is_not_counted_and_that_is_said() -> None:
-    text = "task: classification\ndata: {train: [{file: t.tsv}], hold_out: 0.1}\ntrain: {passes: 1}\n"
-    fresh, tuned = parse_recipe(text, "text"), parse_recipe(text + "model: {base: runs/x}\n", "text")
+    text = "task: classification\ndata: {train: [{file: t.tsv}], hold_out: 0.1}\ntrain: {epochs: 1}\n"
+    fresh, tuned = parse_recipe(text, "text"), parse_recipe(text + "model: {init_from: runs/x}\n", "text")
     runs = {name: {0: run_of(1.0, flops=None)} for name in ("fresh", "tuned")}
     judged = replace(runs["fresh"][0].judged, metric="accuracy", said=["a"], wanted=["a"])
     runs = {name: {0: replace(each[0], judged=judged)} for name, each in runs.items()}
@@ -331,14 +333,14 @@ def test_labelled_examples_are_judged_kept_and_drawn_again(tmp_path: Path, monke
     lines = [{"text": f"{'good' if i % 3 else 'bad'} {i}", "label": "good" if i % 4 else "bad"} for i in range(300)]
     (tmp_path / "t.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
     text = (
-        f"task: classification\ndata: {{train: [{{file: {tmp_path}/t.jsonl}}], hold_out: 0.1}}\ntrain: {{passes: 1}}\n"
+        f"task: classification\ndata: {{train: [{{file: {tmp_path}/t.jsonl}}], hold_out: 0.1}}\ntrain: {{epochs: 1}}\n"
     )
     recipe, stub = parse_recipe(text, "text"), Stub()
-    monkeypatch.setattr("regard.cli.judge.opened", lambda folder, given: stub)
+    monkeypatch.setattr("regard.comparison.judge.opened", lambda folder, given: stub)
     cost = {"parameters": 3, "flops": 1e9, "seconds": 1.0}
-    monkeypatch.setattr("regard.cli.judge._cost", lambda folder: cost)
-    given = Given(metric=metric_for([recipe]), data=str(tmp_path / "t.jsonl"))
-    JUDGES["classification"].check(recipe, given)
+    monkeypatch.setattr("regard.comparison.judge._cost", lambda folder: cost)
+    given = Given(metric=judge_of(recipe).metric([recipe]), data=str(tmp_path / "t.jsonl"))
+    judge_of(recipe).check(recipe, given)
     run = judge_run(tmp_path, recipe, given)
     right = sum(bool(i % 3) == bool(i % 4) for i in range(300))
     assert (run.judged.metric, run.judged.value) == ("accuracy", pytest.approx(100 * right / 300))
@@ -351,7 +353,7 @@ def test_labelled_examples_are_judged_kept_and_drawn_again(tmp_path: Path, monke
     reach = 100 * 1.96 * (share * (1 - share) / 300) ** 0.5  # of a share, by the normal distribution
     assert line.quality.low == pytest.approx(100 * share - reach, abs=0.6)
     assert line.quality.high == pytest.approx(100 * share + reach, abs=0.6)
-    found = speeds({"stub": tmp_path}, "classification", run.judged.asked, given)
+    found = speeds({"stub": tmp_path}, judge_of(recipe), run.judged.asked, given)
     assert found["stub"] > 0
     assert stub.asked == [300, 150, 150, 150, 150]
     assert TIMED == 200

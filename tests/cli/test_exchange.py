@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from regard import load
-from tests.train.toy import regard, write_corpus, write_recipe
+from tests.training.toy import regard, write_corpus, write_recipe
 
 FORMATS = {"huggingface": "transformers", "ctranslate2": "CTranslate2", "onnx": "onnxruntime"}
 

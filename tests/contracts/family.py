@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.config import PositionConfig
-from regard.attention.mask import MASKS, Mask
+from regard.attention.mask import Mask
 from regard.attention.score import SCORES, Score
 from regard.models.config import RecurrentAttention, RecurrentConfig, Seq2seqConfig, TransformerConfig
 from regard.models.presets import PRESETS
@@ -48,17 +48,18 @@ def mask_samples(batch: int, heads: int, num_queries: int, num_keys: int) -> dic
     which = torch.arange(num_keys) == 1
     order = torch.stack([torch.randperm(num_keys, generator=draw) for _ in range(batch)])
     samples = {
-        "none": MASKS["none"](),
-        "causal": MASKS["causal"](),
-        "padding": MASKS["padding"](lengths),
-        "window": MASKS["window"](2),
-        "segments": MASKS["segments"](ids),
-        "globals": MASKS["globals"](which),
-        "prefix": MASKS["prefix"](lengths - 1),
-        "permutation": MASKS["permutation"](order, sees_itself=False),
-        "matrix": MASKS["matrix"](matrix),
+        "none": Mask(),
+        "causal": Mask.causal(),
+        "padding": Mask.padding(lengths),
+        "window": Mask.window(2),
+        "segments": Mask.segments(ids),
+        "globals": Mask.globals(which),
+        "prefix": Mask.prefix(lengths - 1),
+        "permutation": Mask.permutation(order, sees_itself=False),
+        "matrix": Mask.matrix(matrix),
     }
-    assert samples.keys() == MASKS.keys(), "a new mask needs a sample here"
+    constructors = {name for name, value in vars(Mask).items() if isinstance(value, staticmethod)}
+    assert samples.keys() == {"none", *constructors}, "a new mask needs a sample here"
     return samples | {
         "nothing": Mask.padding(torch.zeros(batch, dtype=torch.long)),
         "causal & padding": Mask.causal() & Mask.padding(lengths),

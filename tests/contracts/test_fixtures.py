@@ -11,7 +11,7 @@ from safetensors.numpy import load_file
 
 from tests.cli.reading import regard
 from tests.fixtures.make import HERE, MODELS, PINNED, RUNS, TRAININGS, digest, machine, trained
-from tests.train import toy
+from tests.training import toy
 
 SAYS = json.loads((HERE / "says.json").read_text("utf-8"))
 NUMBER = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")

@@ -12,9 +12,9 @@ from torch import Tensor
 from regard.decode.beam import breadth_first
 from regard.decode.config import Beam, Greedy, LengthRule
 from regard.decode.filters import Filter, Forbid, ForcedPrefix, Halt, Listen, MinimumLength, NoRepeat
-from regard.decode.job import Job
 from regard.decode.search import decode
 from regard.decode.stepper import Step
+from regard.decode.walk import Job
 from regard.shapes import Padded
 
 V, LENGTH, END = 5, 5, 2

@@ -227,7 +227,7 @@ def test_broken_questions_are_told_by_their_number(tmp_path: Path, monkeypatch: 
     with pytest.raises(UserError, match=r"file 'a\\x00\.json'.* 7 .*4,096"):
         ExamplesConfig(file="a\0.json")
     monkeypatch.setattr(module, "LARGEST", 1 << 20)
-    assert re.search(r"f\.json.* 1 MB", refusal(put(tmp_path / "f.json", " " * (1 << 20) + "{}"), "spans"))
+    assert re.search(r"f\.json.* 1,048,576 ", refusal(put(tmp_path / "f.json", " " * (1 << 20) + "{}"), "spans"))
 
 
 def test_named_corpora_have_the_columns_of_the_official_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from regard.data import text
 from regard.data.config import DataConfig, PairsConfig, TokenizerConfig
-from regard.data.text import Pair, lines, named, pairs
+from regard.data.text import Pair, lines, located, pairs
 from regard.errors import UserError
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -141,18 +141,18 @@ def test_an_empty_file_is_an_error(tmp_path: Path, config: dict[str, str]) -> No
 def test_named_corpora_are_found_below_the_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("REGARD_DATA", raising=False)
     with pytest.raises(UserError, match="export REGARD_DATA="):
-        named("multi30k", "en", "de", "train")
+        located(PairsConfig(corpus="multi30k/en-de/train"))
     monkeypatch.setenv("REGARD_DATA", str(tmp_path))
     with pytest.raises(UserError, match="'mutli30k'(.*multi30k){3}"):
-        named("mutli30k", "en", "de", "train")
+        located(PairsConfig(corpus="mutli30k/en-de/train"))
     with pytest.raises(UserError, match="'dev'.*train, valid, test"):
-        named("multi30k", "en", "de", "dev")
+        located(PairsConfig(corpus="multi30k/en-de/dev"))
     (tmp_path / "multi30k" / "tok").mkdir(parents=True)
     put(tmp_path / "multi30k" / "tok" / "val.lc.norm.tok.en", b"x")
     with pytest.raises(UserError, match=r"val\.lc\.norm\.tok\.de.*REGARD_DATA"):
-        named("multi30k-tok", "en", "de", "valid")
+        located(PairsConfig(corpus="multi30k-tok/en-de/valid"))
     path = put(tmp_path / "multi30k" / "tok" / "val.lc.norm.tok.de", b"y")
-    assert named("multi30k-tok", "en", "de", "valid").target == str(path)
+    assert located(PairsConfig(corpus="multi30k-tok/en-de/valid")).target == str(path)
 
 
 @pytest.mark.skipif(not (DATA / "multi30k").is_dir(), reason=f"no multi30k in {DATA}")
@@ -160,7 +160,7 @@ def test_named_corpora_are_found_below_the_data_folder(tmp_path: Path, monkeypat
 def test_multi30k_has_its_known_size(split: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REGARD_DATA", str(DATA))
     for name in ("multi30k", "multi30k-tok"):
-        assert sum(1 for _ in pairs(named(name, "en", "de", split))) == count
+        assert sum(1 for _ in pairs(PairsConfig(corpus=f"{name}/en-de/{split}"))) == count
 
 
 def test_settings_that_cannot_work_are_refused() -> None:

@@ -57,7 +57,7 @@ def stories(folder: Path) -> Loaded:
         assert not model.load_state_dict(own, strict=False).unexpected_keys
     assert len(raw) - at == 4 * longest * width // heads  # cosines and sines of positions, which we make ourselves
     words = tokenizer(folder / "tok512.bin", vocabulary)
-    return loaded_of("language", Sample(), model, Tokenizers(words, words), longest, path)
+    return loaded_of("lm", Sample(), model, Tokenizers(words, words), longest, path)
 
 
 def tokenizer(path: Path, vocabulary: int) -> ForeignTokenizer:

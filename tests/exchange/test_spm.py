@@ -26,11 +26,11 @@ from regard.errors import UserError
 from regard.exchange.export import export
 from regard.exchange.folders import load_any
 from regard.exchange.huggingface import write_folder
-from regard.exchange.spm import llama_tokenizer, marian_tokenizers, read_spm
-from regard.look.model import ready
+from regard.exchange.words import llama_tokenizer, marian_tokenizers, read_spm
 from regard.models.build import build
 from regard.models.presets import llama
 from regard.tasks.folder import load_folder, save_model, save_tokenizers
+from tests.ready import ready
 
 SOURCE = [
     "the",
@@ -133,7 +133,7 @@ def marian(folder: Path) -> Any:
 def test_unigram_pieces_are_sentencepieces(settings: dict[str, Any], tmp_path: Path) -> None:
     data = trained(SOURCE, "unigram", **settings)
     (tmp_path / "source.spm").write_bytes(data)
-    wanted, library = processor(data), read_spm(tmp_path / "source.spm").library
+    wanted, (_, library) = processor(data), read_spm(tmp_path / "source.spm")
     ours = Library.from_str(json.dumps(library))
     for text in texts(SOURCE):
         assert ours.encode(text).tokens == wanted.encode(text, out_type=str), text
@@ -272,8 +272,8 @@ def test_what_is_no_model_is_refused_in_words(name: str, tmp_path: Path) -> None
 
 def test_a_model_written_by_hand_is_read(tmp_path: Path) -> None:
     (tmp_path / "source.spm").write_bytes(BASE)
-    found = read_spm(tmp_path / "source.spm")
-    assert (found.kind, found.pieces[2:]) == ("unigram", [("▁a", -1.0, 1), ("b", -2.0, 1)])
+    pieces, library = read_spm(tmp_path / "source.spm")
+    assert (library["model"]["type"], pieces[2:]) == ("Unigram", [("▁a", -1.0, 1), ("b", -2.0, 1)])
     with pytest.raises(UserError, match="unigram.*Llama .*bpe"):
         llama_tokenizer(tmp_path / "source.spm", 9)
     (tmp_path / "source.spm").write_bytes(bytes((8 << 20) + 1))
@@ -291,7 +291,7 @@ def test_damaged_models_cost_no_crash(tmp_path: Path) -> None:
             spoiled[draw.randrange(len(data))] = draw.randrange(256)
         path.write_bytes(bytes(spoiled))
         try:
-            library = read_spm(path).library
+            _, library = read_spm(path)
         except UserError:
             refused += 1
         else:

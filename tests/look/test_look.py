@@ -167,7 +167,7 @@ def test_a_beam_and_a_greedy_search_are_looked_at_alike(folders: dict[str, Path]
     model = load(folders["recurrent"])
     for search in (Beam(size=4, max_length=9), Greedy(max_length=9)):
         model.search = search
-        (best, *_) = model.translate([TEXTS[1]])[0]
+        (best, *_) = model.hypotheses([TEXTS[1]])[0]
         told = model.attend(TEXTS[1]).told
         assert told.target == best.tokens
         assert float(told.log_probs.sum()) == pytest.approx(best.log_prob, abs=1e-5)
@@ -200,9 +200,9 @@ def test_gradients_and_the_tree_are_left_out_where_they_would_take_long(
     assert model.attend("a cat").saliency() is not None
     assert model.attend("a cat").tree() is not None
     steps, size = len(model.attend("a cat").told.target), sum(p.numel() for p in model.model.parameters())
-    monkeypatch.setattr("regard.look.model.TREE", 3 * steps * size - 1)
+    monkeypatch.setattr("regard.tasks.runnable.TREE", 3 * steps * size - 1)
     assert model.attend("a cat").tree() is None
-    monkeypatch.setattr("regard.look.model.GRADIENT", steps * (steps + 2) * size - 1)
+    monkeypatch.setattr("regard.tasks.runnable.GRADIENT", steps * (steps + 2) * size - 1)
     assert model.attend("a cat").saliency() is None
 
 

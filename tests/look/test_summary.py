@@ -14,12 +14,12 @@ from regard import load
 from regard.attention.site import Site, Trace
 from regard.engine import explain as passes
 from regard.engine.explain import explain
-from regard.look import summary
-from regard.look.model import Model
 from regard.metrics.alignment import parse
 from regard.shapes import Padded
+from regard.tasks.translation import heads as summary
+from regard.tasks.translation.runtime import Translator as Model
 from tests.serve.toys import TEXTS, make_model
-from tests.train.toy import regard
+from tests.training.toy import regard
 
 
 @pytest.fixture(scope="module")

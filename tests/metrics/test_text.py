@@ -13,7 +13,6 @@ from regard.metrics.text import (
     bleu_tokenized,
     chrf,
     edits,
-    error_rate,
     exact_match,
     pronunciation_error_rate,
     word_error_rate,
@@ -73,8 +72,8 @@ def test_edits_equal_the_textbook_on_random_sequences() -> None:
 
 
 def test_error_rate_divides_all_edits_by_all_reference_tokens() -> None:
-    assert error_rate([["a", "b"], ["c", "c", "c"]], [["a", "x", "y"], ["c"]]) == (2 + 2) / (3 + 1)
-    assert error_rate([["a", "b", "c"]], [["x"]]) == 3.0
+    assert word_error_rate(["a b", "c c c"], ["a x y", "c"]).value == (2 + 2) / (3 + 1)
+    assert word_error_rate(["a b c"], ["x"]).value == 3.0
 
 
 def test_word_error_rate_ignores_how_wide_the_spaces_are() -> None:

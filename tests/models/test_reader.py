@@ -17,9 +17,9 @@ from regard.nn.lora import hold
 from regard.rng import Key
 from regard.shapes import Padded
 from regard.tasks.folder import load_folder, save_model, save_tokenizers
-from regard.tasks.layout import Batch
-from regard.tasks.reading import answers
-from regard.tasks.tuning import settle_reader
+from regard.tasks.labelled.layout import Batch
+from regard.tasks.labelled.start import settle_reader
+from regard.tasks.labelled.task import answers
 
 QUESTIONS = list(EXAMPLES)
 
@@ -77,7 +77,7 @@ def test_what_moves_has_a_gradient_and_nothing_else(name: str, question: str) ->
 def test_what_is_held_has_no_gradient(name: str, question: str, how: dict[str, Any]) -> None:
     model = made(name, question)
     if "rank" in how and not isinstance(model.config.trunk, LayeredTextConfig):
-        with pytest.raises(UserError, match=r"train\.lora .*frozen"):
+        with pytest.raises(UserError, match=r"train\.lora_rank .*frozen"):
             hold(model.trunk, **how)
         return
     hold(model.trunk, **how)
@@ -100,7 +100,7 @@ def test_with_a_language_models_loss_its_own_head_learns(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["bert", "bert-mean", "elmo"])
 def test_an_encoder_has_no_such_loss(name: str) -> None:
-    with pytest.raises(UserError, match=r"train\.auxiliary .* 0"):
+    with pytest.raises(UserError, match=r"train\.lm_loss_weight .* 0"):
         settle_reader(build(shaped(name, "classification")), auxiliary=True)
 
 

@@ -16,9 +16,9 @@ from regard.models.presets import llama
 from regard.nn.lora import LowRank, hold, merged_parameters
 from regard.rng import Key
 from regard.shapes import Padded
-from regard.train.config import TextTrainConfig
-from regard.train.distributed import ALONE
-from regard.train.optimizer import Optimizer
+from regard.tasks.config import TextTrainConfig
+from regard.training.distributed import ALONE
+from regard.training.optimizer import Optimizer
 
 SHAPE: dict[str, Any] = {"width": 12, "hidden": 20, "num_heads": 3, "dropout": 0.2}
 MODELS: dict[str, Any] = {
@@ -138,7 +138,7 @@ def test_recurrent_layers_are_counted_from_below_too(kind: str) -> None:
         lowest = tuple(f"{stack}.{i}." for stack in stacks for i in range(frozen))
         wanted = {n for n, _ in model.named_parameters() if n.startswith(lowest) or (frozen and n == "embedding.table")}
         assert still == wanted
-    with pytest.raises(UserError, match=r"train\.frozen 4 .*3"):
+    with pytest.raises(UserError, match=r"train\.frozen_layers 4 .*3"):
         hold(model, frozen=4)
 
 
@@ -151,10 +151,10 @@ def test_tables_that_have_grown_move(how: dict[str, int]) -> None:
 
 def test_what_cannot_be_held_is_refused() -> None:
     for config in (RecurrentTextConfig(vocabulary=19, width=6), ElmoConfig(vocabulary=19, width=6)):
-        with pytest.raises(UserError, match=r"train\.lora .*frozen"):
+        with pytest.raises(UserError, match=r"train\.lora_rank .*frozen"):
             hold(build(config), rank=1)
     for name in ("bert", "gpt"):
-        with pytest.raises(UserError, match=r"train\.frozen 4 .*3"):
+        with pytest.raises(UserError, match=r"train\.frozen_layers 4 .*3"):
             hold(build(MODELS[name]), frozen=4)
 
 

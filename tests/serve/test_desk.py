@@ -16,7 +16,7 @@ import pytest
 
 from regard.errors import UserError
 from regard.serve.config import Limits
-from regard.serve.desk import BusyError, Desk, FailedError, LostError
+from regard.serve.desk import BusyError, Desk, RefusedError
 
 QUICK = Limits(silence=1.0, unsure=0.6, stuck=1.5, wait=0.5, seconds=20)
 WORKER = '''
@@ -48,7 +48,7 @@ def act(model, job, tick, part):
     return found
 
 def run(self):
-    settings = worker.read(self.given)
+    settings = self.receive()
     if settings["folder"].endswith("none"):
         self.send({"refused": "there is no such model"})
         return
@@ -132,7 +132,7 @@ def test_who_kills_the_worker_fails_alone(fault: str, tmp_path: Path) -> None:
             bad = asyncio.create_task(desk.ask(HOW, [fault]))
             assert await slow == ["SLOW 1"]
             assert [await each for each in good] == [["A 1"], ["B 1"]]
-            with pytest.raises(LostError):
+            with pytest.raises(RefusedError, match="worker ended"):
                 await bad
             assert desk.restarts == 2
             assert await desk.ask(HOW, ["c"]) == ["C 1"]
@@ -143,7 +143,7 @@ def test_who_kills_the_worker_fails_alone(fault: str, tmp_path: Path) -> None:
 def test_a_mistake_of_the_user_s_is_told_and_costs_no_worker(tmp_path: Path) -> None:
     async def act() -> None:
         async with opened(tmp_path) as desk:
-            with pytest.raises(FailedError, match="^no$"):
+            with pytest.raises(RefusedError, match="^no$"):
                 await desk.ask(HOW, ["refuse"])
             assert desk.restarts == 0
 
@@ -180,7 +180,7 @@ def test_a_job_that_hangs_is_given_up_and_others_are_done(tmp_path: Path) -> Non
             hung = asyncio.create_task(desk.ask(HOW, ["hang"]))
             await asyncio.sleep(0.1)
             assert await desk.ask({**HOW, "beam": 2}, ["a"]) == ["A 1"]
-            with pytest.raises(LostError):
+            with pytest.raises(RefusedError, match="worker ended"):
                 await hung
 
     drive(act)
@@ -264,7 +264,7 @@ def test_parts_are_heard_by_who_asked_and_are_not_told_twice(tmp_path: Path) -> 
             task = desk.hand_in({"do": "tell"}, ["a", "b"], heard=heard.append)
             assert await desk.result(task) == ["A 2", "B 2"]
             assert heard == [{"said": "a"}, {"said": "b"}]
-            with pytest.raises(LostError):  # half of it was told already
+            with pytest.raises(RefusedError, match="worker ended"):  # half of it was told already
                 await desk.result(desk.hand_in({"do": "tell"}, ["a", "die"], heard=heard.append))
 
     drive(act)

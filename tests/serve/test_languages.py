@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from regard.errors import UserError
-from regard.serve.languages import directions, name_of
+from regard.serve.config import Limits
+from regard.serve.desk import Desk
+from regard.serve.house import Direction, House, Place
+from regard.serve.languages import directions
 from regard.serve.server import named
 
 
@@ -42,7 +45,9 @@ def test_a_model_of_several_directions_has_one_for_each_tag(tmp_path: Path) -> N
 
 
 def test_names_are_those_of_people_where_they_are_known() -> None:
-    assert [name_of(code) for code in ("de", "source")] == ["German", "source"]
+    desk = Desk("any", Limits())
+    direction = Direction(Place("any", Path("any"), None, desk, desk), "de", "source")
+    assert House([], Limits(), directions=[direction]).languages == {"de": "German", "source": "source"}
 
 
 def test_folders_are_named_apart() -> None:

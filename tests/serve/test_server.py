@@ -18,7 +18,7 @@ import pytest
 
 from regard.serve.app import PAGE, ROUTES
 from tests.serve.toys import TEXTS, Service, make_model, service
-from tests.train.toy import regard
+from tests.training.toy import regard
 
 
 @pytest.fixture(scope="module")

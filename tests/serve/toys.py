@@ -34,7 +34,7 @@ def make_model(folder: Path, kind: str = "transformer", tags: tuple[str, ...] = 
     save_tokenizers(folder, Tokenizers(words, words))
     if kind == "language":
         made = build(GptConfig(vocabulary=words.vocabulary, num_layers=2, **SIZES), 3)
-        save_model(folder, made, "language", Sample(max_length=20), 64, {})
+        save_model(folder, made, "lm", Sample(max_length=20), 64, {})
         return folder
     if kind == "transformer":
         config: Any = TransformerConfig(**both, **SIZES, encoder_layers=2, decoder_layers=2, tied="all")

@@ -17,9 +17,9 @@ from regard.data.tokenizer import END
 from regard.errors import UserError
 from regard.models.build import build
 from regard.models.config import GptConfig, RecurrentTextConfig
-from regard.tasks import texts
-from regard.tasks.language import LanguageModelling, Text
-from tests.train.toy import regard
+from regard.tasks import running_text as texts
+from regard.tasks.lm.task import LanguageModelling, Text
+from tests.training.toy import regard
 
 LINES = ["to be, or not", "to be: that", "", "is the question", "", "", "whether 'tis", "nobler"]
 CHARACTERS = TokenizerConfig(kind="characters", vocabulary=60, normalise="none")
@@ -94,7 +94,13 @@ def test_every_token_is_counted_once(kind: str, play: Path) -> None:
         for i in range(1, longest):
             start = 0 if i <= 8 else (-(-(i - 8) // 4)) * 4
             lost -= float(model(row[:, start:i]).log_softmax(-1)[0, -1, row[0, i]])
-        assert short.nats(model, held.ids) == pytest.approx(lost, rel=1e-9)
+        assert nats_of(short, model) == pytest.approx(lost, rel=1e-9)
+
+
+def nats_of(task: LanguageModelling, model: Any) -> float:
+    """Lost on all ids but the first."""
+    assert task.held is not None
+    return task.score(model, task.held)["loss"] * (len(task.held.ids) - 1)
 
 
 def replace_context(task: LanguageModelling, context: int) -> LanguageModelling:
@@ -112,9 +118,9 @@ def test_documents_apart_cost_what_they_cost_alone(play: Path) -> None:
     alone = 0.0
     for text in filter(None, LINES):
         ids = np.array([END, *tokenizer.encode([text])[0], END])
-        own = LanguageModelling(tokenizer, ids, Text(ids, 1, 1), apart=False, **options)
-        alone += own.nats(model, ids)
-    assert task.nats(model, held.ids) == pytest.approx(alone, rel=1e-9)
+        own = LanguageModelling(tokenizer, ids, Text(ids, 10**6, 10**6), apart=False, **options)
+        alone += nats_of(own, model)
+    assert nats_of(task, model) == pytest.approx(alone, rel=1e-9)
 
 
 def test_batches_are_a_function_of_seed_and_epoch_and_cover_the_text(play: Path) -> None:
@@ -136,7 +142,7 @@ def test_batches_are_a_function_of_seed_and_epoch_and_cover_the_text(play: Path)
 def recipe(play: Path, **model: Any) -> Path:
     path = play.parent / "recipe.yaml"
     content = {
-        "task": "language",
+        "task": "lm",
         "data": {"train": [{"file": str(play)}], "hold_out": 0.2, "context": 8, "tokenizer": {"kind": "characters"}},
         "model": model,
         "train": {"steps": 60, "batch_tokens": 32, "evaluations": 3, "checkpoints": 6},
@@ -179,5 +185,5 @@ def test_settings_that_contradict_each_other(play: Path) -> None:
     with pytest.raises(UserError, match="tokens .*context .*4000"):
         texts.ids_for(config, tokenizer, play.parent)
     path = recipe(play, **MODELS["lstm"])
-    told = regard("train", path, "--set", "data.apart=true", code=2).stderr.decode()
-    assert re.search(r"data\.apart.*recurrent", told)
+    told = regard("train", path, "--set", "data.separate_documents=true", code=2).stderr.decode()
+    assert re.search(r"data\.separate_documents.*recurrent", told)

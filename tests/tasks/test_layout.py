@@ -18,7 +18,7 @@ from regard.data.tokenizer import Tokenizer
 from regard.errors import UserError
 from regard.exchange.folders import words_of
 from regard.models.config import BertConfig, ElmoConfig, GptConfig, ReaderConfig, RecurrentTextConfig
-from regard.tasks.layout import MARKS, Batch, Layout, Row, check_room
+from regard.tasks.labelled.layout import MARKS, Batch, Layout, Row, check_room
 from tests.tasks.toys import EXAMPLES
 
 START, END = 1, 2

@@ -22,11 +22,11 @@ from regard.exchange.vocabulary import library_of
 from regard.models.build import build
 from regard.models.config import BertConfig
 from regard.rng import Key
-from regard.tasks import texts
-from regard.tasks.language import Text
-from regard.tasks.masked import FIXED, Blanks, Cloze, MaskedModelling, guess_blanks
-from regard.train.config import read_recipe
-from tests.train.toy import regard
+from regard.tasks import running_text as texts
+from regard.tasks.lm.task import Text
+from regard.tasks.mlm.task import FIXED, Blanks, Cloze, MaskedModelling, guess_blanks
+from regard.tasks.registry import read_recipe
+from tests.training.toy import regard
 
 WORDS = [f"w{i}" for i in range(30)]
 KEY = Key(3, ("step", 5, 0))
@@ -267,7 +267,7 @@ def recipe(story: Path, steps: int, model: dict[str, Any], **data: Any) -> Path:
     tokenizer = {"kind": "words", "vocabulary": 30}
     data = {"hold_out": 0.1, "context": 16, "tokenizer": tokenizer, **data}
     content = {
-        "task": "masked",
+        "task": "mlm",
         "data": {"train": [{"file": str(story)}], **data},
         "model": {"width": 16, "hidden": 24, "num_heads": 2, "num_layers": 1, **model},
         "train": {"steps": steps, "batch_tokens": 256, "evaluations": 3, "checkpoints": 6, "lr": 0.01},
@@ -311,12 +311,12 @@ def test_a_model_that_was_trained_fills_blanks(story: Path) -> None:
 
 
 def test_settings_that_contradict_each_other(story: Path) -> None:
-    with pytest.raises(UserError, match="apart .*context"):
-        MaskedDataConfig(train=(RunningText(file="a"),), apart=True)
+    with pytest.raises(UserError, match="separate_documents .*context"):
+        MaskedDataConfig(train=(RunningText(file="a"),), separate_documents=True)
     path = recipe(story, 9, {})
     for settings, told in [
         (["model.position.kind=learned", "model.position.max_length=9"], "context 16 .* 9 "),
-        (["data.masked=1.0"], r"masked 1 .*0\.15"),
+        (["data.mask_rate=1.0"], r"mask_rate 1 .*0\.15"),
         (["data.context=4"], "context 4 .* 5 "),
     ]:
         with pytest.raises(UserError, match=told):

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from regard.attention.config import PositionConfig
-from regard.cli.run import Wanted, run_model
 from regard.data.config import TokenizerConfig
 from regard.data.tokenizer import ForeignTokenizer, Tokenizer, Tokenizers
 from regard.decode.config import Beam, Greedy, Sample
@@ -19,10 +18,10 @@ from regard.errors import UserError
 from regard.models.build import build
 from regard.models.config import GptConfig, RecurrentConfig, RecurrentTextConfig
 from regard.tasks.folder import Loaded, save_model, save_tokenizers
-from regard.tasks.prompt import NOTHING, Prompter
-from regard.tasks.teller import Teller
-from regard.tasks.translator import Translator
-from tests.train.toy import regard
+from regard.tasks.lm.prompt import NOTHING, Prompter
+from regard.tasks.lm.runtime import Generator
+from regard.tasks.translation.runtime import Translator
+from tests.training.toy import regard
 
 SHOTS = [("so good", "yes"), ("so ill", "no"), ("a {answer} ☃", "yes")]
 TEXTS = ["as good as {input}", "ill", "é", "no end\\n of it", "bad"]
@@ -38,7 +37,7 @@ def tokenizer(kind: str) -> Tokenizer:
     return ForeignTokenizer(library, {}, 320)  # like GPT-2's: no mark before a text
 
 
-def teller(model: str = "gpt", words: str = "characters", max_length: int = 500, **options: Any) -> Teller:
+def teller(model: str = "gpt", words: str = "characters", max_length: int = 500, **options: Any) -> Generator:
     chosen, start = tokenizer(words), 2
     sizes: dict[str, Any] = {"vocabulary": chosen.vocabulary, "start": start}
     config: Any = RecurrentTextConfig(embedding=6, width=8, **sizes)
@@ -50,8 +49,8 @@ def teller(model: str = "gpt", words: str = "characters", max_length: int = 500,
     for p in net.parameters():
         p.data *= 3  # so that words differ
     both = Tokenizers(chosen, chosen)
-    loaded = Loaded("language", config, both, Sample(max_length=6), max_length, "", lambda: net, _none, Path())
-    return Teller(loaded, engine="torch", threads=1, **options)
+    loaded = Loaded("lm", config, both, Sample(max_length=6), max_length, "", lambda: net, _none, Path())
+    return Generator(loaded, engine="torch", threads=1, **options)
 
 
 def _none() -> Any:
@@ -63,7 +62,7 @@ def prompt_of(text: str, shots: list[tuple[str, str]]) -> str:
 
 
 @torch.no_grad()
-def brute(model: Teller, prompt: str, label: str) -> float:
+def brute(model: Generator, prompt: str, label: str) -> float:
     """The log-probability of what a label adds to a prompt, token by token, each from all before it."""
     plain, whole = (
         model.tokenizer.prompt(ids, model.start)
@@ -112,7 +111,7 @@ def test_a_label_may_be_lost_in_what_precedes_it() -> None:
     library = {"model": {"type": "BPE", "vocab": vocab, "merges": [], "unk_token": "<unk>", "fuse_unk": True}}
     model = teller("gpt", "characters")
     both = Tokenizers(*[ForeignTokenizer(library, {0: "<unk>"}, 3)] * 2)
-    model = Teller(replace(model.loaded, tokenizers=both), engine="torch", threads=1)
+    model = Generator(replace(model.loaded, tokenizers=both), engine="torch", threads=1)
     (found,) = model.choose(["é"], ["ü", "ab"], template="{input}{answer}", calibrated=False)
     with torch.no_grad():
         told = model.model(torch.tensor([[2, 0, 1]]))[0].log_softmax(-1)
@@ -147,7 +146,7 @@ def test_what_else_is_in_the_batch_does_not_matter(kind: str) -> None:
         assert [choice[1:] for choice in alone] == [pytest.approx(choice[1:], abs=1e-12) for choice in together]
 
 
-def size(model: Teller, text: str, shots: list[tuple[str, str]]) -> int:
+def size(model: Generator, text: str, shots: list[tuple[str, str]]) -> int:
     return max(len(model.tokenizer.encode([f"{prompt_of(text, shots)} {label}"], spaced=False)[0]) for label in LABELS)
 
 
@@ -200,7 +199,7 @@ def test_answers_are_what_follows_the_prompt_up_to_the_line_s_end(kind: str) -> 
     first, last = (model.text(hypotheses[0]).split("\n")[0].strip() for hypotheses in told)
     assert found == [first, "", last]
     assert any(found)
-    asked = Teller(model.loaded, engine="torch", threads=1, search=Beam(size=3, max_length=2))
+    asked = Generator(model.loaded, engine="torch", threads=1, search=Beam(size=3, max_length=2))
     ((best, *_),) = asked.tell([prompts[0]])
     assert asked.answer(texts[:1], examples=SHOTS) == [asked.text(best).split("\n")[0].strip()]
     prompter = Prompter(model, SHOTS, TEMPLATE)
@@ -240,7 +239,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for p in net.parameters():
         p.data *= 2  # so that it says more than line ends
     save_tokenizers(folder, Tokenizers(words, words))
-    save_model(folder, net, "language", Sample(max_length=9), 200, {})
+    save_model(folder, net, "lm", Sample(max_length=9), 200, {})
     return folder
 
 
@@ -277,18 +276,18 @@ def test_lines_in_are_lines_out(folder: Path, shots: Path) -> None:
     assert said.stdout != regard(*options, "--sample", stdin=lines.encode()).stdout
 
 
-def _loaded(folder: Path) -> Teller:
+def _loaded(folder: Path) -> Generator:
     from regard.tasks.folder import load_folder
 
-    return Teller(load_folder(folder), engine="torch", threads=1)
+    return Generator(load_folder(folder), engine="torch", threads=1)
 
 
-def test_several_labels_stand_side_by_side(
-    folder: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
-    (tmp_path / "in.txt").write_text("a\n\n", "utf-8")
-    run_model(_loaded(folder), [tmp_path / "in.txt"], None, Wanted(labels="yes,no", num_best=5))
-    first, blank, _ = capfdbinary.readouterr().out.decode().split("\n")
+def predicted(model: Generator, texts: list[str], first: int = 1, **options: Any) -> list[str]:
+    return [each.line for each in model.predict(texts, model.options(options), first=first)]
+
+
+def test_several_labels_stand_side_by_side(folder: Path) -> None:
+    first, blank = predicted(_loaded(folder), ["a", ""], labels="yes,no", num_best=5)
     label, p, other, q = first.split("\t")
     assert {label, other} == {"yes", "no"}
     assert float(p) + float(q) == pytest.approx(1, abs=2e-4)
@@ -296,22 +295,18 @@ def test_several_labels_stand_side_by_side(
 
 
 def test_the_command_counts_lines_knows_its_examples_and_stops_where_it_is_told(
-    folder: Path, shots: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path, shots: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    calls: list[tuple[str, Any]] = []
-    monkeypatch.setattr("regard.cli.run.run_lines", lambda inputs, output, job, make: calls.append((job, make)))
-    model = Teller(_loaded(folder).loaded, engine="torch", threads=1, search=Greedy(max_length=9))
-    run_model(model, [], None, Wanted(examples=shots))
-    run_model(model, [], None, Wanted(examples=shots, labels="yes,no"))
-    (answer,) = calls[0][1](["ill"], 0, lambda done: None)
+    model = Generator(_loaded(folder).loaded, engine="torch", threads=1, search=Greedy(max_length=9))
+    (answer,) = predicted(model, ["ill"], examples=shots)
     assert answer
-    run_model(model, [], None, Wanted(examples=shots, stop=(answer[2:4],)))
-    assert calls[2][1](["ill"], 0, lambda done: None) == [answer[:2].strip()]
+    assert predicted(model, ["ill"], examples=shots, stop=(answer[2:4],)) == [answer[:2].strip()]
+    for labels in (None, "yes,no"):
+        assert len(predicted(model, ["", "ill " * 99], 41, examples=shots, labels=labels)) == 2
+    asked = model.options({"examples": shots})
+    jobs = {asked.job(), model.options({"examples": shots, "labels": "yes,no"}).job()}
     shots.write_text("other\tno\n", "utf-8")
-    run_model(model, [], None, Wanted(examples=shots))
-    assert len({job for job, _ in calls}) == 4
-    for _, make in calls[:2]:
-        assert len(make(["", "ill " * 99], 40, lambda done: None)) == 2
+    assert len({*jobs, asked.job()}) == 3
     assert len(re.findall(r"(?m)^\D*line 42 .* 200 ", capsys.readouterr().err)) == 2
 
 
@@ -323,12 +318,12 @@ def test_the_command_counts_lines_knows_its_examples_and_stops_where_it_is_told(
         ("a\tyes\n\n", {}, r"shots\.tsv, line 2"),
         ("a\tyes\nb\tyes\n", {"labels": "examples"}, "labels.*'yes'"),
         ("a\tyes\nb\t\n", {"labels": "examples"}, "labels.*'yes', ''"),
-        (None, {"labels": "examples"}, "--labels examples.*--examples"),
+        (None, {"labels": "examples"}, "labels.*examples"),
         (None, {"labels": ""}, "labels.*''"),
         (None, {"labels": "a,,b"}, "labels.*'a', '', 'b'"),
-        ("a\tyes\n", {"score": True}, "--score.*--examples"),
-        (None, {"labels": "a,b", "stop": ("x",)}, "--stop.*--labels"),
-        (None, {"labels": "a,b", "prompt": "x"}, "--prompt.*--labels"),
+        ("a\tyes\n", {"score": True}, "score.*examples"),
+        (None, {"labels": "a,b", "stop": ("x",)}, "stop.*labels"),
+        (None, {"labels": "a,b", "prompt": "x"}, "prompt.*labels"),
     ],
 )
 def test_mistakes_are_told(content: str | None, wanted: dict[str, Any], told: str, folder: Path, shots: Path) -> None:
@@ -336,7 +331,7 @@ def test_mistakes_are_told(content: str | None, wanted: dict[str, Any], told: st
         shots.write_text(content, "utf-8")
         wanted = {"examples": shots, **wanted}
     with pytest.raises(UserError) as error:
-        run_model(_loaded(folder), [], None, Wanted(**wanted))
+        predicted(_loaded(folder), ["a"], **wanted)
     assert re.search(told, str(error.value))
 
 
@@ -344,5 +339,5 @@ def test_mistakes_are_told(content: str | None, wanted: dict[str, Any], told: st
 def test_other_models_are_not_prompted(option: str) -> None:
     config = RecurrentConfig().sized(20, 20)
     loaded = Loaded("translation", config, None, Greedy(), 9, "", _none, _none, Path())
-    with pytest.raises(UserError, match=f"--{option} .*translators"):
-        run_model(Translator(loaded), [], None, Wanted(**{option: "x"}))  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=f"'{option}'.*num_best"):
+        Translator(loaded).options({option: "x"})

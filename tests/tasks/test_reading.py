@@ -12,8 +12,8 @@ from regard.errors import UserError
 from regard.metrics.labels import METRICS_OF
 from regard.models.build import build
 from regard.rng import Key
-from regard.tasks.layout import Batch, Layout
-from regard.tasks.reading import Reading, _best_span, answers, wanted_of
+from regard.tasks.labelled.layout import Batch, Layout
+from regard.tasks.labelled.task import Reading, _best_span, answers, wanted_of
 from tests.tasks.toys import (
     DOCUMENT,
     EXAMPLES,

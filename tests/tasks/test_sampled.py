@@ -7,9 +7,9 @@ from torch.nn import functional as F
 
 from regard.errors import UserError
 from regard.nn.embed import OutputHead, word_table
+from regard.nn.sampled_softmax import SomeWords
 from regard.rng import Key
-from regard.tasks.sampled import SomeWords
-from regard.train.config import LanguageTrainConfig
+from regard.tasks.lm.config import LanguageTrainConfig
 
 WORDS, WIDTH, ROWS = 60, 6, 9
 
@@ -51,5 +51,5 @@ def test_enough_draws_lose_what_all_words_lose_and_teach_the_same() -> None:
 
 
 def test_no_negative_number_of_words() -> None:
-    with pytest.raises(UserError, match="sampled -1"):
-        LanguageTrainConfig(steps=1, sampled=-1)
+    with pytest.raises(UserError, match="sampled_softmax -1"):
+        LanguageTrainConfig(steps=1, sampled_softmax=-1)

@@ -29,12 +29,13 @@ from regard.models.presets import transformer_tiny
 from regard.nn.lora import hold
 from regard.rng import Key
 from regard.tasks.folder import load_folder, save_model, save_tokenizers
-from regard.tasks.layout import MARKS, Layout
-from regard.tasks.reading import Reading, answers
-from regard.tasks.tuning import Grown, origins, reader_for, settle_reader, take_weights, trunk_of
-from regard.train.config import ReadTrainConfig
-from regard.train.loop import Trainer
-from regard.train.plan import Plan
+from regard.tasks.labelled.config import ReadTrainConfig
+from regard.tasks.labelled.layout import MARKS, Layout
+from regard.tasks.labelled.start import reader_for, settle_reader, trunk_of
+from regard.tasks.labelled.task import Reading, answers
+from regard.tasks.warmstart import Grown, origins, take_weights
+from regard.training.loop import Trainer
+from regard.training.plan import Plan
 from tests.tasks.toys import EXAMPLES, ROTARY, made, reading, shaped, words
 
 NEW = ("zorblax", "quux-9")

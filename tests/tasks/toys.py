@@ -12,9 +12,9 @@ from regard.data.examples import Example
 from regard.data.tokenizer import Tokenizer
 from regard.models.build import build
 from regard.models.config import BertConfig, ElmoConfig, GptConfig, ReaderConfig, RecurrentTextConfig
-from regard.tasks.layout import Batch, Layout
-from regard.tasks.reading import Reading
-from regard.tasks.tuning import reader_for, settle_reader
+from regard.tasks.labelled.layout import Batch, Layout
+from regard.tasks.labelled.start import reader_for, settle_reader
+from regard.tasks.labelled.task import Reading
 
 SHAPE: dict[str, Any] = {"width": 8, "hidden": 12, "num_heads": 2, "num_layers": 2, "dropout": 0.1}
 ROTARY = PositionConfig(kind="rotary", layout="halves")

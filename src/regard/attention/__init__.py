@@ -7,26 +7,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from regard.attention.cache import KV as KV
-    from regard.attention.kernels import Attended as Attended
-    from regard.attention.kernels import attend as attend
-    from regard.attention.kernels import attend_with_weights as attend_with_weights
-    from regard.attention.mask import Mask as Mask
-    from regard.attention.multihead import MultiheadAttention as MultiheadAttention
-    from regard.attention.site import Site as Site
-    from regard.attention.site import Trace as Trace
+    from regard.attention.cache import KV
+    from regard.attention.kernels import Attended, attend, attend_with_weights
+    from regard.attention.mask import Mask
+    from regard.attention.multihead import MultiheadAttention
+    from regard.attention.site import Site, Trace
 
-_HOMES = {
-    "KV": "cache",
-    "Attended": "kernels",
-    "attend": "kernels",
-    "attend_with_weights": "kernels",
-    "Mask": "mask",
-    "MultiheadAttention": "multihead",
-    "Site": "site",
-    "Trace": "site",
-}
-__all__ = sorted(_HOMES)
+__all__ = ["KV", "Attended", "Mask", "MultiheadAttention", "Site", "Trace", "attend", "attend_with_weights"]
+_HOMES = {"KV": "cache", "Mask": "mask", "MultiheadAttention": "multihead", "Site": "site", "Trace": "site"}
+_HOMES |= dict.fromkeys(("Attended", "attend", "attend_with_weights"), "kernels")
 
 
 def __getattr__(name: str) -> Any:

@@ -3,13 +3,12 @@
     out[t] = sum_s softmax_s(score(q[t], k[s]) + bias[t, s]) v[s]
 
 over the keys that the mask allows. The lectures' 1/N before the sum is dropped: softmax weights already sum to one.
-Every exact kernel equals `reference`; one that cannot do what is asked says why, and only "auto" chooses another.
+Every kernel equals `reference`; one that cannot do what is asked says why, and only "auto" chooses another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -36,7 +35,7 @@ class Attended:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What a kernel is asked: q and k after the score's own work on each side."""
+    """What a kernel is asked, once it is `ready`: q and k after the score's own work on each side."""
 
     q: Tensor
     k: Tensor
@@ -60,6 +59,31 @@ class Problem:
         if allowed is not None:
             _fits(allowed, (batch, heads, len(grid.rows), len(grid.columns)), "mask")
         return allowed
+
+    def ready(self, prepared: bool) -> Problem:
+        """Checked, and after the score's own work; `prepared` keys have been through it already."""
+        q, k, v = self.q, self.k, self.v
+        shapes = f"q {tuple(q.shape)}, k {tuple(k.shape)}, v {tuple(v.shape)}"
+        if not q.dim() == k.dim() == v.dim() == 4:
+            raise UserError(f"attention needs 4 axes (batch, heads, steps, width), not {shapes}; add a heads axis of 1")
+        if 0 in (*q.shape, *k.shape, *v.shape):
+            raise UserError(f"attention over an empty sequence: {shapes}; give every axis at least 1")
+        if not q.shape[0] == k.shape[0] == v.shape[0]:
+            raise UserError(f"batches differ: {shapes}; axis 0 must be the same in all three")
+        if k.shape[1:3] != v.shape[1:3]:
+            raise UserError(f"keys and values differ in heads or steps: {shapes}; each key needs its value")
+        if q.shape[1] % k.shape[1]:
+            raise UserError(f"{q.shape[1]} query heads cannot share {k.shape[1]} key/value heads evenly; use a divisor")
+        if not prepared:
+            self.score.check(q.shape[-1], k.shape[-1])
+            k = self.score.keys(k)
+        if not isinstance(self.mask, Mask):
+            raise UserError(f"mask is a {type(self.mask).__name__}; wrap a 0/1 tensor as Mask.matrix(tensor)")
+        if self.bias is not None:
+            _fits(self.bias, (*q.shape[:3], k.shape[2]), "bias")
+        if self.dropout > 0.0 and self.key is None:
+            raise UserError(f"dropout {self.dropout} without a key; pass key=Key(seed), or dropout=0.0 when evaluating")
+        return replace(self, q=self.score.queries(q), k=k)
 
     def bias_of(self, rows: slice, columns: slice) -> Tensor | None:
         if self.bias is None:
@@ -86,7 +110,7 @@ def attend(
 
     `prepared`: k has been through `score.keys` already. A query that may attend to nothing brings back zeros.
     """
-    problem = _problem(q, k, v, score, mask, bias, dropout, key, prepared)
+    problem = Problem(q, k, v, score, mask, bias, dropout, key).ready(prepared)
     if kernel == "auto":
         return KERNELS[_choose(problem)](problem)
     if kernel not in KERNELS:
@@ -110,13 +134,11 @@ def attend_with_weights(
     prepared: bool = False,
 ) -> Attended:
     """As `attend`, with the weights (before dropout), by the reference kernel."""
-    return Reference.look(_problem(q, k, v, score, mask, bias, dropout, key, prepared))
+    return Reference.look(Problem(q, k, v, score, mask, bias, dropout, key).ready(prepared))
 
 
 class Kernel:
-    """A way to compute attention; exact ones equal `reference`, output and gradient."""
-
-    exact = True
+    """A way to compute attention, equal to `reference`, output and gradient."""
 
     def refuses(self, problem: Problem) -> str | None:
         return None
@@ -190,13 +212,12 @@ class Chunked(Kernel):
         batch, heads, num_queries, num_keys = problem.size
         width = 1 if problem.score.scale(1) is not None else problem.q.shape[-1]  # a vector for each pair, or a number
         fitting = self.numbers // (batch * heads * min(self.columns, num_keys) * width)
-        outs = []
-        for rows in _slices(num_queries, max(1, min(self.rows, fitting))):
-            part = partial(self._attend_rows, problem, rows)
-            # Recomputed in backward: a block of queries is all that is ever held.
-            outs.append(
-                checkpoint(part, use_reentrant=False, preserve_rng_state=False) if torch.is_grad_enabled() else part()
-            )
+        # Recomputed in backward: a block of queries is all that is ever held.
+        recomputed = partial(checkpoint, use_reentrant=False, preserve_rng_state=False)
+        outs, step = [], max(1, min(self.rows, fitting))
+        for start in range(0, num_queries, step):
+            part = partial(self._attend_rows, problem, slice(start, start + step))
+            outs.append(recomputed(part) if torch.is_grad_enabled() else part())
         return torch.cat(outs, dim=2)
 
     def _attend_rows(self, problem: Problem, rows: slice) -> Tensor:
@@ -205,7 +226,8 @@ class Chunked(Kernel):
         largest = q.new_full((*q.shape[:3], 1), -torch.inf)
         total = q.new_zeros((*q.shape[:3], 1))
         out = q.new_zeros((*q.shape[:3], problem.v.shape[-1]))
-        for columns in _slices(problem.k.shape[2], self.columns):
+        for start in range(0, problem.k.shape[2], self.columns):
+            columns = slice(start, start + self.columns)
             k, v = (each_head(x[:, :, columns], heads) for x in (problem.k, problem.v))
             scores = problem.score.pairs(q, k)
             if (bias := problem.bias_of(rows, columns)) is not None:
@@ -237,54 +259,12 @@ def _choose(problem: Problem) -> str:
     return "chunked" if pairs > 1 << 26 and KERNELS["chunked"].refuses(problem) is None else "reference"
 
 
-def _problem(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    score: Score,
-    mask: Mask,
-    bias: Tensor | None,
-    dropout: float,
-    key: Key | None,
-    prepared: bool,
-) -> Problem:
-    _check_shapes(q, k, v)
-    if not prepared:
-        score.check(q.shape[-1], k.shape[-1])
-        k = score.keys(k)
-    if not isinstance(mask, Mask):
-        raise UserError(f"mask is a {type(mask).__name__}; wrap a 0/1 tensor as Mask.matrix(tensor)")
-    if bias is not None:
-        _fits(bias, (*q.shape[:3], k.shape[2]), "bias")
-    if dropout > 0.0 and key is None:
-        raise UserError(f"dropout {dropout} without a key; pass key=Key(seed), or dropout=0.0 when evaluating")
-    return Problem(score.queries(q), k, v, score, mask, bias, dropout, key)
-
-
-def _check_shapes(q: Tensor, k: Tensor, v: Tensor) -> None:
-    shapes = f"q {tuple(q.shape)}, k {tuple(k.shape)}, v {tuple(v.shape)}"
-    if not q.dim() == k.dim() == v.dim() == 4:
-        raise UserError(f"attention needs 4 axes (batch, heads, steps, width), not {shapes}; add a heads axis of 1")
-    if 0 in (*q.shape, *k.shape, *v.shape):
-        raise UserError(f"attention over an empty sequence: {shapes}; give every axis at least 1")
-    if not q.shape[0] == k.shape[0] == v.shape[0]:
-        raise UserError(f"batches differ: {shapes}; axis 0 must be the same in all three")
-    if k.shape[1:3] != v.shape[1:3]:
-        raise UserError(f"keys and values differ in heads or steps: {shapes}; each key needs its value")
-    if q.shape[1] % k.shape[1]:
-        raise UserError(f"{q.shape[1]} query heads cannot share {k.shape[1]} key/value heads evenly; use a divisor")
-
-
 def _fits(x: Tensor, size: tuple[int, ...], what: str) -> None:
     if x.dim() != len(size) or any(a not in (1, b) for a, b in zip(x.shape, size, strict=True)):
         raise UserError(
             f"{what} of shape {tuple(x.shape)} does not fit scores of {size} (batch, heads, queries, keys); "
             "each axis must be 1 or that size"
         )
-
-
-def _slices(size: int, step: int) -> Iterator[slice]:
-    return (slice(start, min(start + step, size)) for start in range(0, size, step))
 
 
 KERNELS: dict[str, Kernel] = {"reference": Reference(), "fused": Fused(), "chunked": Chunked()}

@@ -215,17 +215,3 @@ def _boolean(x: Table, axes: tuple[int, ...], what: str) -> Tensor:
     if x.dtype != torch.bool and (x.is_floating_point() or bool(((x != 0) & (x != 1)).any())):
         raise UserError(f"{what} of {x.dtype} are not 0/1; use booleans (True = may attend), or bias= for numbers")
     return _axes(x.bool(), axes, what)
-
-
-# The named constructors; contract tests run over every one.
-MASKS = {
-    "none": Mask,
-    "causal": Mask.causal,
-    "padding": Mask.padding,
-    "window": Mask.window,
-    "segments": Mask.segments,
-    "globals": Mask.globals,
-    "prefix": Mask.prefix,
-    "permutation": Mask.permutation,
-    "matrix": Mask.matrix,
-}

@@ -1,9 +1,8 @@
-"""`regard attend`: pictures of what a model looked at, and what all its heads are good for."""
+"""`regard attend --heads` and `--worst`: what all heads of a translator are good for, and what it covered worst."""
 
 from __future__ import annotations
 
-import os
-import sys
+import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -18,25 +17,14 @@ from regard.errors import UserError
 from regard.look.page import REMARK
 from regard.metrics.alignment import Gold, parse
 from regard.progress import Progress, say
-from regard.tasks.translator import Translator
-
-
-def attend_text(
-    model: Any, text: str, target: str | None, output: Path | None, site: str | None, head: int | None, pieces: bool
-) -> None:
-    look = model.attend(text, target)
-    if output is not None:
-        look.save(output, site, head, pieces=pieces)
-        return
-    picture = look.picture(site, head, pieces=pieces)
-    print(picture.terminal(color=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
+from regard.tasks.translation.runtime import Translator
 
 
 def attend_file(
     model: Any, source: Path, target: Path | None, gold: Path | None, worst: int | None, as_json: bool
 ) -> None:
     """All heads over the lines of a file, or its sentences that were covered worst."""
-    from regard.look import summary
+    from regard.tasks.translation import heads as summary
 
     if not isinstance(model, Translator):
         raise UserError("--heads and --worst are for translators; give a text to look at instead")
@@ -68,17 +56,16 @@ def _read(
     kept = [i for i, text in enumerate(texts) if text and (given is None or given[i])]
     if not kept:
         raise UserError(f"{source}: holds no line to look at")
-    texts, said = [texts[i] for i in kept], None if given is None else [given[i] for i in kept]
-    if said is not None:
-        return texts, list(model.spelled(said)), None if links is None else [links[i] for i in kept]
+    texts = [texts[i] for i in kept]
+    if given is not None:
+        outputs = model.spelled([given[i] for i in kept])
+        return texts, list(outputs), None if links is None else [links[i] for i in kept]
     with Progress(len(texts), "translating") as bar:
-        return texts, [best[0].tokens for best in model.translate(texts, bar.update)], None
+        return texts, [best[0].tokens for best in model.hypotheses(texts, bar.update)], None
 
 
 def _tell(names: list[str], rows: Sequence[Any], as_json: bool) -> None:
     if as_json:
-        import json
-
         for row in rows:
             print(json.dumps(asdict(row), ensure_ascii=False))
         return

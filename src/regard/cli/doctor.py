@@ -39,41 +39,29 @@ def doctor(as_json: bool) -> None:
 def findings() -> list[Finding]:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GIGA
     free = shutil.disk_usage(Path.cwd()).free / GIGA
+    low_memory = "lower train.batch_tokens" if memory < LOW_MEMORY else ""
+    low_disk = "make room, or --out elsewhere" if free < LOW_DISK else ""
+    no_compiler = "" if compiler() else "install g++: decoding is fast by it"
     data = os.environ.get("REGARD_DATA")
-    return [
+    no_data = "" if data is None or Path(data).is_dir() else "is no folder; mend or unset it"
+    found = [
         Finding("regard", version("regard")),
         Finding("python", f"{platform.python_version()} at {sys.prefix}"),
         Finding("machine", f"{platform.system()} {platform.machine()}, {cores()} cores"),
-        Finding("memory", f"{memory:.1f} GiB", _low(memory, LOW_MEMORY, "lower train.batch_tokens")),
-        Finding("disk here", f"{free:.1f} GiB free", _low(free, LOW_DISK, "make room, or --out elsewhere")),
-        Finding("compiler", compiler() or "none", "" if compiler() else "install g++: decoding is fast by it"),
-        _data(data),
-        *_packages(),
+        Finding("memory", f"{memory:.1f} GiB", low_memory),
+        Finding("disk here", f"{free:.1f} GiB free", low_disk),
+        Finding("compiler", compiler() or "none", no_compiler),
+        Finding("REGARD_DATA", "not set (needed for corpora by name only)" if data is None else data, no_data),
     ]
-
-
-def _low(has: float, needs: float, advice: str) -> str:
-    return advice if has < needs else ""
-
-
-def _data(folder: str | None) -> Finding:
-    if folder is None:
-        return Finding("REGARD_DATA", "not set (needed for corpora by name only)")
-    return Finding("REGARD_DATA", folder, "" if Path(folder).is_dir() else "is no folder; mend or unset it")
-
-
-def _packages() -> list[Finding]:
-    """What the extras bring; without `train` little can be done, the others are for who wants them."""
-    found = []
+    # What the extras bring; without `train` little can be done, the others are for who wants them.
     for requirement in requires("regard") or []:
-        if match := re.fullmatch(r"([\w-]+)\W.*extra == ['\"](\w+)['\"]", requirement):
-            name, extra = match.groups()
-            if extra == "all":
-                continue
-            try:
-                found.append(Finding(name, version(name)))
-            except PackageNotFoundError:
-                how = f"pip install 'regard[{extra}]'"
-                needed = extra == "train"
-                found.append(Finding(name, "missing" if needed else f"not installed ({how})", how if needed else ""))
+        match = re.fullmatch(r"([\w-]+)\W.*extra == ['\"](\w+)['\"]", requirement)
+        if match is None or match[2] == "all":
+            continue
+        name, how = match[1], f"pip install 'regard[{match[2]}]'"
+        try:
+            found.append(Finding(name, version(name)))
+        except PackageNotFoundError:
+            needed = match[2] == "train"
+            found.append(Finding(name, "missing", how) if needed else Finding(name, f"not installed ({how})"))
     return found

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from regard import __version__
-from regard.cli.compare import compare
+from regard import __version__, api
 from regard.cli.streams import guarded
+from regard.decode.config import search_for
 from regard.errors import UserError
 
+VERBS = ("translate", "generate", "classify", "embed")  # names of `run` for models of one task
+RUN = """Do what a model does, line by line: as many lines out as in, in order.
+
+Translators translate, language models go on with prompts, encoders fill blanks, which are written [MASK], and
+classifiers answer. For the options of a model: regard run MODEL --help
+"""
+EVALUATE = """Score a model on data that it has not seen, or given targets by a model.
+
+For the options of a model: regard evaluate MODEL --help
+"""
 app = typer.Typer(
     name="regard",
     help="Train, look into, run and evaluate attention models on the machine you have.",
@@ -24,12 +37,8 @@ app = typer.Typer(
 
 Folder = Annotated[Path, typer.Argument(help="A model: Regard's, or in Hugging Face's layout.", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
-BeamSize = Annotated[int | None, typer.Option("--beam", help="Hypotheses per step; 1 is greedy. Default: its own.")]
-BatchSize = Annotated[int | None, typer.Option(help="Sentences at once. Default: as many as fit well.")]
 Engine = Annotated[str, typer.Option(help="native (compiled once), torch, or auto: native where it can.")]
 Threads = Annotated[int | None, typer.Option(help="Processor threads. Default: all.")]
-Processes = Annotated[int | None, typer.Option(help="Processes that share the work. Default: by trial.")]
-Tag = Annotated[str | None, typer.Option(help="Direction, for models of several.")]
 RecipeFile = Annotated[Path | None, typer.Argument(help="A recipe (YAML); or use --source and --target.")]
 Source = Annotated[Path | None, typer.Option(help="Text to translate from, a sentence a line.")]
 Target = Annotated[Path | None, typer.Option(help="Its translation, line by line.")]
@@ -57,16 +66,18 @@ def train(
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also log for TensorBoard, in the folder.")
     ] = False,
-    processes: Processes = None,
+    processes: Annotated[int | None, typer.Option(help="Processes that share the work. Default: by trial.")] = None,
     threads: Threads = None,
 ) -> None:
     """Train a model; the same command again goes on where it stopped."""
-    from regard.cli.processes import Cores
-    from regard.cli.starter import Asked
-    from regard.cli.train import run
+    from regard.data.text import lines
 
-    asked = Asked(recipe, source, target, valid_source, valid_target, text, minutes, setting or [])
-    run(asked, out, Cores(processes, threads), start, new_words, goes_on, tensorboard)
+    new = [] if new_words is None else [line.strip() for line in lines(new_words, strict=True) if line.strip()]
+    api.train(
+        recipe, source=source, target=target, valid_source=valid_source, valid_target=valid_target, text=text, out=out,
+        minutes=minutes, settings=setting or [], start=start, new_words=new, goes_on=goes_on, tensorboard=tensorboard,
+        processes=processes, threads=threads,
+    )  # fmt: skip
 
 
 @app.command()
@@ -85,10 +96,17 @@ def check(
 
     Problems come by file and line; time and memory are measured, with the largest batch tried.
     """
-    from regard.cli.check import check
-    from regard.cli.starter import Asked
-
-    check(Asked(recipe, source, target, valid_source, valid_target, text, minutes, setting or []), as_json)
+    report = api.check(
+        recipe, source=source, target=target, valid_source=valid_source, valid_target=valid_target, text=text,
+        minutes=minutes, settings=setting or [],
+    )  # fmt: skip
+    if as_json:
+        print(json.dumps({**report.rows, "problems": report.problems}, ensure_ascii=False))
+    else:
+        print(report.text() or "no problems found")
+        print("\n".join(f"{name:15} {value}" for name, value in report.rows.items()))
+    if report.fatal:
+        raise typer.Exit(2)
 
 
 @app.command()
@@ -105,22 +123,19 @@ def demo(
     A few minutes; the corpus is synthetic, English and German of daily life with gold word alignments.
     """
     from regard.cli.demo import demo
-    from regard.cli.processes import Cores
 
-    demo(recipe, out, minutes, Cores(threads=threads))
+    demo(recipe, out, minutes, threads)
 
 
 @app.command()
 def init(
-    task: Annotated[
-        str, typer.Argument(help="translation, language, masked, classification and so on.")
-    ] = "translation",
+    task: Annotated[str, typer.Argument(help="translation, lm, mlm, classification and so on.")] = "translation",
 ) -> None:
     """Print a commented recipe to start from.
 
     As in: regard init > recipe.yaml
     """
-    from regard.cli.init import starter
+    from regard.tasks.registry import starter
 
     print(starter(task), end="")
 
@@ -131,137 +146,6 @@ def doctor(as_json: Json = False) -> None:
     from regard.cli.doctor import doctor
 
     doctor(as_json)
-
-
-@app.command()
-def run(
-    model: Folder,
-    inputs: Annotated[list[Path] | None, typer.Argument(help="Text files; none or - is standard input.")] = None,
-    beam: BeamSize = None,
-    num_best: Annotated[int, typer.Option("--nbest", help="Outputs for each line, best first (with --json).")] = 1,
-    sample: Annotated[bool, typer.Option("--sample", help="Draw words instead of searching.")] = False,
-    temperature: Annotated[float | None, typer.Option(help="Of drawing: below 1 is bolder in what is likely.")] = None,
-    top_k: Annotated[int | None, typer.Option(help="Draw from the k likeliest.")] = None,
-    top_p: Annotated[float | None, typer.Option(help="Draw from the likeliest that together have this share.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of drawing; the same gives the same.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(help="Of an output, at most.")] = None,
-    prompt: Annotated[str | None, typer.Option(help="Language models: go on with this, as it grows.")] = None,
-    stop: Annotated[
-        list[str] | None, typer.Option(help="Language models: end before this text, \\n being a line end.")
-    ] = None,
-    score: Annotated[
-        bool, typer.Option("--score", help="Language models: log-probability, tokens and perplexity of each line.")
-    ] = False,
-    vectors: Annotated[bool, typer.Option("--vectors", help="Encoders: a vector for each line.")] = False,
-    near: Annotated[Path | None, typer.Option(help="Encoders: the nearest lines of this file, with cosines.")] = None,
-    examples: Annotated[Path | None, typer.Option(help="Language models: answer as these: input, tab, answer.")] = None,
-    labels: Annotated[str | None, typer.Option(help="Language models: choose one of good,bad (or: examples).")] = None,
-    template: Annotated[str | None, typer.Option(help="Layout of both, as in Review: {input}\\nMood: {answer}")] = None,
-    batch_size: BatchSize = None,
-    tag: Tag = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write here; after a kill, go on.")] = None,
-    alignment: Annotated[
-        bool, typer.Option("--alignment", help="Add which words belong together: text ||| 0-0 1-2.")
-    ] = False,
-    as_json: Json = False,
-    engine: Engine = "auto",
-    threads: Threads = None,
-) -> None:
-    """Do what a model does, line by line: as many lines out as in, in order.
-
-    Translators translate, language models go on with prompts, encoders fill blanks, which are written [MASK].
-    """
-    from regard.cli.run import Wanted, ready_model, run_model
-
-    reading = None
-    if alignment:
-        from regard.tasks.align import Reading
-
-        reading = Reading.of(model)
-    drawn = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    if (examples or template) and not sample and set(drawn.values()) == {None}:
-        beam = beam or 1  # answers are the likeliest words
-    asked = {"beam": beam, "num_best": num_best, "sample": sample, "max_tokens": max_tokens, **drawn}
-    stops = tuple(text.replace("\\n", "\n") for text in stop or ())
-    wanted = Wanted(
-        num_best=num_best, as_json=as_json, reading=reading, score=score, prompt=prompt, stop=stops, vectors=vectors,
-        near=near, examples=examples, labels=labels, template=template,
-    )  # fmt: skip
-    how = {"batch_size": batch_size, "engine": engine, "threads": threads}
-    ready = ready_model(model, asked, tag=tag, **how)
-    run_model(ready, inputs or [], output, wanted)
-
-
-@app.command()
-def evaluate(
-    model: Folder,
-    source: Annotated[Path | None, typer.Option(help="Sentences to translate.")] = None,
-    target: Annotated[Path | None, typer.Option(help="Their references.")] = None,
-    text: Annotated[Path | None, typer.Option(help="A text: its perplexity; of encoders, words guessed.")] = None,
-    data: Annotated[str | None, typer.Option(help="Readers: labelled examples, a file or glue/RTE/dev.")] = None,
-    beam: BeamSize = None,
-    batch_size: BatchSize = None,
-    tag: Tag = None,
-    tokenized: Annotated[
-        bool, typer.Option("--tokenized", help="The text is tokenised already: BLEU adds no tokenisation.")
-    ] = False,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Also write outputs or scores here.")] = None,
-    against: Annotated[Path | None, typer.Option(help="Another's outputs, to compare by paired bootstrap.")] = None,
-    pronunciations: Annotated[
-        bool,
-        typer.Option(
-            "--pronunciations",
-            help="References are phones, a tab between the ways to say a word: word and phone error.",
-        ),
-    ] = False,
-    score: Annotated[
-        bool, typer.Option("--score", help="Translate nothing: how likely the given targets are.")
-    ] = False,
-    alignment: Annotated[Path | None, typer.Option(help="Gold links (0-0 1-2): the alignment error rate.")] = None,
-    choose_head: Annotated[
-        bool, typer.Option("--choose-head", help="Keep the head that aligns best here with the model.")
-    ] = False,
-    as_json: Json = False,
-    engine: Engine = "auto",
-    threads: Threads = None,
-) -> None:
-    """Score a model on held-out text, or given targets by a model."""
-    from regard.cli.answer import evaluate_examples
-    from regard.cli.evaluate import align_files, evaluate_files, evaluate_text, pronounce_files, score_files
-    from regard.cli.run import ready_model
-    from regard.tasks.answerer import Answerer
-    from regard.tasks.filler import Filler
-    from regard.tasks.teller import Teller
-    from regard.tasks.translator import Translator
-
-    modes = {"--score": score, "--alignment": alignment, "--pronunciations": pronunciations}
-    chosen = [name for name, asked in modes.items() if asked]
-    if chosen and (tokenized or against is not None or len(chosen) > 1):
-        raise UserError(f"{' and '.join(chosen)}: one at a time, and without --tokenized and --against")
-    if (score or alignment) and beam is not None:
-        raise UserError(f"{chosen[0]} translates nothing, so it goes without --beam")
-    if choose_head and not alignment:
-        raise UserError("--choose-head compares heads with gold links; give them by --alignment FILE")
-    asked = {"beam": beam, "num_best": 1, "sample": False, "max_tokens": None}
-    how = {"batch_size": batch_size, "engine": engine, "threads": threads}
-    translator = ready_model(model, asked, tag=tag, **how)
-    if isinstance(translator, Teller | Filler) and text and source is None and target is None and not chosen:
-        evaluate_text(translator, text, as_json)
-        return
-    if isinstance(translator, Answerer) and data and not chosen and not (source or target or text):
-        evaluate_examples(translator, data, output, as_json)
-        return
-    if not isinstance(translator, Translator) or data or source is None or target is None:
-        raise UserError("give a translator --source and --target, a reader --data, or any other model --text")
-    if alignment:
-        align_files(translator, model, [source, target, alignment], output, choose_head, as_json)
-    elif pronunciations:
-        pronounce_files(translator, [source, target], output, as_json)
-    elif score:
-        score_files(translator, [source, target], output, as_json)
-    else:
-        files = [source, target, *([against] if against else [])]
-        evaluate_files(translator, files, tokenized, output, as_json)
 
 
 @app.command("import")
@@ -313,24 +197,30 @@ def attend(
     gold: Annotated[Path | None, typer.Option(help="Gold links (0-0 1-2) of those: which heads align best.")] = None,
     count: Annotated[int, typer.Option(min=1, help="How many of the worst.")] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="Tables as JSON, a line for each row.")] = False,
-    tag: Tag = None,
+    tag: Annotated[str | None, typer.Option(help="Direction, for models of several.")] = None,
 ) -> None:
     """Show what a model looked at for each word it said."""
-    from regard.cli.attend import attend_file, attend_text
-    from regard.cli.run import ready_model
-    from regard.tasks.align import Reading
+    from regard.cli.attend import attend_file
+    from regard.cli.run import opened
+    from regard.tasks.translation.align import Reading
 
-    asked = {"beam": beam, "num_best": 1, "sample": False, "max_tokens": None}
-    found = ready_model(model, asked, tag=tag)
+    ready = opened(model, **({} if tag is None else {"tag": tag}))
+    if beam is not None:
+        ready.search = search_for(ready.search, beam=beam, num_best=1, sample=False, max_tokens=None)
     if bool(text) + (heads is not None) + (worst is not None) != 1:
         raise UserError("give a text to look at, or --heads FILE, or --worst FILE")
     if file := heads or worst:
-        attend_file(found, file, targets, gold, count if worst else None, as_json)
+        attend_file(ready, file, targets, gold, count if worst else None, as_json)
         return
     if site is None and head is None:  # the head that aligns best, if that is known
         reading = Reading.of(model)
         site, head = reading.site, reading.head
-    attend_text(found, " ".join(text or ()), target, output, site, head, pieces)
+    look = ready.attend(" ".join(text or ()), target)
+    if output is not None:
+        look.save(output, site, head, pieces=pieces)
+        return
+    picture = look.picture(site, head, pieces=pieces)
+    print(picture.terminal(color=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
 
 
 @app.command()
@@ -350,6 +240,33 @@ def serve(
     serve_models(models, host=host, port=port, engine=engine, threads=threads, key_file=key_file)
 
 
+def compare(
+    recipes: Annotated[list[Path], typer.Argument(help="Recipes (YAML) for the same data.", show_default=False)],
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each recipe, each of its own seed.")] = 3,
+    out: Annotated[Path, typer.Option(help="Folder of the runs, the table and the picture.")] = Path("runs/compare"),
+    minutes: Annotated[float | None, typer.Option(help="Time budget of each run. Default: the recipe's.")] = None,
+    setting: Annotated[
+        list[str] | None, typer.Option("--set", help="Override in all recipes, such as train.lr=1e-3.")
+    ] = None,
+    source: Annotated[Path | None, typer.Option(help="Sentences to judge by. Default: validation data.")] = None,
+    target: Annotated[Path | None, typer.Option(help="Their references.")] = None,
+    data: Annotated[
+        str | None, typer.Option(help="Or a corpus such as multi30k-tok/en-de/test, or a file of pairs or examples.")
+    ] = None,
+    threads: Threads = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The table as JSON.")] = False,
+) -> None:
+    """Train several recipes on the same data; one table, one picture.
+
+    Quality with its interval, parameters, FLOPs, time, speed. The same command again goes on where it stopped.
+    """
+    table = api.compare(
+        recipes, seeds=seeds, out=out, minutes=minutes, settings=setting or [], source=source, target=target,
+        data=data, threads=threads,
+    )  # fmt: skip
+    print(table.json() if as_json else table.markdown().rstrip())
+
+
 @app.callback(invoke_without_command=True)
 def options(
     version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
@@ -364,6 +281,20 @@ def options(
 
 def main() -> None:
     """The program."""
-    app.command()(compare)  # with its options in its own file, as this one is long; here, to be the last in the help
     with guarded():
-        app()
+        program(sys.argv[1:])()
+
+
+def program(arguments: Sequence[str]) -> typer.Typer:
+    """All commands; some have the options of the model that is named."""
+    command, *words = [word for word in arguments if not word.startswith("-")] or [""]
+    for name, text in {"run": RUN, **dict.fromkeys(VERBS, RUN), "evaluate": EVALUATE}.items():
+        made = lambda: None  # noqa: E731
+        if name == command:
+            from regard.cli import run
+
+            own = "evaluate" if name == "evaluate" else "run"
+            made = run.with_options(getattr(run, own), own, run.named_model(words), name)
+        app.command(name, help=text, hidden=name in VERBS)(made)
+    app.command()(compare)  # after those two in the help
+    return app

@@ -1,253 +1,134 @@
-"""`regard run` and `regard attend`: each model's own task on text, or pictures of it."""
+"""`regard run` and `regard evaluate`: each model's own task, line by line, and how good it is.
+
+Their options are those of the model that they are given, as its task declares them.
+"""
 
 from __future__ import annotations
 
+import inspect
 import json
-import math
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import Field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Annotated, Any
 
-from regard.cli.lines import Tick, input_chunks, run_lines
-from regard.data.config import LabelTask, PairsConfig
-from regard.data.text import pairs
-from regard.data.tokenizer import MASK
-from regard.decode.config import Beam, Hypothesis, search_for
+import typer
+
+from regard import api
+from regard.cli.lines import Tick, run_lines
 from regard.errors import UserError
-from regard.exchange.folders import load_any
-from regard.look.model import ready
-from regard.metrics.alignment import pharaoh
+from regard.exchange.folders import task_of
 from regard.progress import say, warn
-from regard.tasks.prompt import Prompter
-from regard.tasks.ready import Ready
-from regard.tasks.teller import Stream, Teller
-from regard.tasks.translator import Translator
+from regard.tasks.registry import TASKS
+from regard.tasks.runnable import Runnable
+from regard.tasks.spec import TaskSpec
 
-if TYPE_CHECKING:
-    from regard.tasks.align import Reading
-    from regard.tasks.filler import Filler
-
-PROMPTED = ("examples", "labels", "template")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """What `regard run` was asked for."""
-
-    num_best: int = 1
-    as_json: bool = False
-    reading: Reading | None = None
-    score: bool = False
-    prompt: str | None = None
-    stop: tuple[str, ...] = ()
-    vectors: bool = False
-    near: Path | None = None
-    examples: Path | None = None
-    labels: str | None = None
-    template: str | None = None
-
-    @property
-    def prompted(self) -> bool:
-        """Whether each line is put into a prompt."""
-        return any(vars(self)[name] is not None for name in PROMPTED)
+Folder = Annotated[Path, typer.Argument(help="A model: Regard's, or in Hugging Face's layout.", show_default=False)]
+Inputs = Annotated[list[Path] | None, typer.Argument(help="Text files; none or - is standard input.")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write here; after a kill, go on.")]
+BatchSize = Annotated[int | None, typer.Option(help="Sentences at once. Default: as many as fit well.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
+Engine = Annotated[str, typer.Option(help="native (compiled once), torch, or auto: native where it can.")]
+Threads = Annotated[int | None, typer.Option(help="Processor threads. Default: all.")]
 
 
-def ready_model(folder: Path, asked: dict[str, Any], *, tag: str | None, **options: Any) -> Any:
-    """What is in a folder, ready to run as it was asked."""
-    begun, best, ended = ((folder / name).exists() for name in ("plan.json", "config.json", "README.md"))
+def opened(model: Path, **options: Any) -> Runnable:
+    """What is in a folder, ready to use."""
+    begun, best, ended = ((model / name).exists() for name in ("plan.json", "config.json", "README.md"))
     if begun and best and not ended:
-        warn(f"the training of {folder} has not ended; this is its best model so far")
-    loaded = load_any(folder)
-    if tag is not None and loaded.task != "translation":
-        raise UserError("--tag is for translators of several directions; drop it")
-    tagged = {"tag": tag} if tag is not None else {}
-    return ready(loaded, search=search_for(loaded.search, **asked), **options, **tagged)
+        warn(f"the training of {model} has not ended; this is its best model so far")
+    return api.load(model, **options)
 
 
-def run_model(model: Ready, inputs: Sequence[Path], output: Path | None, wanted: Wanted) -> None:
-    """Lines in, lines out; or, with a prompt, one text, as it grows."""
-    make, known, kind = RUNS[model.loaded.task]
-    usable = {"num_best", "as_json", *known}
-    odd = [name for name, value in vars(wanted).items() if value != vars(Wanted())[name] and name not in usable]
-    if odd:
-        raise UserError(f"--{odd[0].replace('reading', 'alignment')} is not for {kind}, and this is one")
-    if isinstance(model, Teller) and wanted.prompt is not None:
-        if inputs or output or wanted.as_json or wanted.score or wanted.prompted:
-            others = "--output, --json, --score, --examples, --labels and --template"
-            raise UserError(f"--prompt goes on with one text, here; for files, {others} drop it")
-        _tell_aloud(model, wanted.prompt, wanted.stop)
+def run(
+    model: Folder,
+    *,
+    inputs: Inputs = None,
+    output: Output = None,
+    batch_size: BatchSize = None,
+    as_json: Json = False,
+    engine: Engine = "auto",
+    threads: Threads = None,
+    own: Mapping[str, Any],
+) -> None:
+    """Lines in, lines out; or one text as it grows."""
+    ready = opened(model, batch_size=batch_size, engine=engine, threads=threads)
+    options = ready.options(own)
+    if options.single:
+        if inputs or output or as_json:
+            raise UserError("--prompt goes on with one text, here; for files, --output or --json drop it")
+        ready.stream(options, _put)
         return
-    if not wanted.score and wanted.labels is None and isinstance(model, Translator | Teller):
-        say(f"engine: {model.engine.about}")
-    job = repr((model.name, model.search, getattr(model, "tag", None), wanted))
-    if isinstance(model, Teller) and wanted.prompted:
-        prompter = _prompter(model, wanted)
-        make, job = partial(_told if wanted.labels is None else _chosen, prompter=prompter), job + repr(prompter.shots)
-    run_lines(inputs, output, job, partial(make, model, wanted))
-
-
-def _translated(model: Translator, wanted: Wanted, texts: Sequence[str], done: int, tick: Tick) -> list[str]:
-    """With a reading, each output is followed by the links of its words: `text ||| 0-0 1-2`."""
-    if wanted.num_best > 1 and not wanted.as_json:
+    if not options.plain and not as_json:
         raise UserError("--nbest gives several outputs a line; add --json to tell them apart")
-    told = _outputs(model, texts, done, wanted.reading, tick)
-    if wanted.as_json:
-        return _as_json(texts, told)
-    made = [outputs[0]["text"] if outputs else "" for outputs in told]
-    if wanted.reading is None:
-        return made
-    links = [outputs[0]["alignment"] if outputs else "" for outputs in told]
-    return [f"{text} ||| {link}" for text, link in zip(made, links, strict=True)]
+    if about := ready.about(options):
+        say(about)
+
+    def make(texts: Sequence[str], done: int, tick: Tick) -> list[str]:
+        found = ready.predict(texts, options, first=done + 1, tick=tick)
+        if not as_json:
+            return [each.line for each in found]
+        return [_object({"input": text, **each.data}) for text, each in zip(texts, found, strict=True)]
+
+    run_lines(inputs or [], output, repr((ready.name, as_json, options.job())), make)
 
 
-def _as_json(texts: Sequence[str], told: Sequence[Any]) -> list[str]:
-    pairs = zip(texts, told, strict=True)
-    return [json.dumps({"input": text, "outputs": outputs}, ensure_ascii=False) for text, outputs in pairs]
+def evaluate(
+    model: Folder,
+    *,
+    batch_size: BatchSize = None,
+    as_json: Json = False,
+    engine: Engine = "auto",
+    threads: Threads = None,
+    own: Mapping[str, Any],
+) -> None:
+    """Print how good a model is."""
+    found = opened(model, batch_size=batch_size, engine=engine, threads=threads).evaluate(**own)
+    print(_object(found.data) if as_json else "\n".join(found.lines))
 
 
-def _told(
-    model: Teller, wanted: Wanted, texts: Sequence[str], done: int, tick: Tick, prompter: Prompter | None = None
-) -> list[str]:
-    """What follows each line, or answers it, as a line; or how likely it is: log-probability, tokens, perplexity."""
-    if wanted.score:
-        scored = model.score(texts)
-        if wanted.as_json:
-            named = [{"input": text, "log_prob": p, "tokens": n} for text, (p, n) in zip(texts, scored, strict=True)]
-            return [json.dumps(each, ensure_ascii=False) for each in named]
-        return [f"{p:.4f}\t{n}\t{math.exp(min(-p / max(n, 1), 700)):.4f}" for p, n in scored]
-    if wanted.num_best > 1 and not wanted.as_json:
-        raise UserError("--nbest gives several outputs a line; add --json to tell them apart")
-    prompts, stop = (texts, wanted.stop) if prompter is None else (prompter.prompts(texts, done + 1), prompter.stop)
-    say = partial(model.text, stop=stop) if prompter is None else prompter.said
-    filled = [prompt for prompt in prompts if prompt.strip()]  # blank in, blank out
-    found = iter(model.tell(filled, stop=stop, tick=tick) if filled else [])
-    told = [[_hypothesis(h, say(h)) for h in next(found)] if prompt.strip() else [] for prompt in prompts]
-    if wanted.as_json:
-        return _as_json(texts, told)
-    return [" ".join(outputs[0]["text"].split("\n")) if outputs else "" for outputs in told]
+def _object(data: Mapping[str, Any]) -> str:
+    return json.dumps(data, ensure_ascii=False)
 
 
-def _hypothesis(said: Hypothesis, text: str) -> dict[str, Any]:
-    return {"text": text, "log_prob": said.log_prob, "score": said.score}
-
-
-def _prompter(model: Teller, wanted: Wanted) -> Prompter:
-    """What puts the examples before each line."""
-    odd = [name for name in ("score", "stop") if getattr(wanted, name) and (name == "score" or wanted.labels)]
-    if odd:
-        raise UserError(f"--{odd[0]} does not go with {'--labels' if wanted.labels else '--examples'}; use one of them")
-    found = pairs(PairsConfig(pairs=str(wanted.examples))) if wanted.examples else ()
-    shots = [(pair.source, pair.target) for pair in found]
-    labels = None if wanted.labels is None else [label.strip() for label in wanted.labels.split(",")]
-    if labels == ["examples"]:
-        if not shots:
-            raise UserError("--labels examples are the answers in a file; give it by --examples")
-        labels = list(dict.fromkeys(answer for _, answer in shots))
-    template = None if wanted.template is None else wanted.template.replace("\\n", "\n")
-    prompter = Prompter(model, shots, template, labels, warn=warn)
-    prompter.stop += wanted.stop
-    return prompter
-
-
-def _chosen(
-    model: Teller, wanted: Wanted, texts: Sequence[str], done: int, tick: Tick, prompter: Prompter
-) -> list[str]:
-    """The likeliest labels of each line, with their probabilities."""
-    found = prompter.choose(texts, first=done + 1, tick=tick)
-    if wanted.as_json:
-        return _as_json(texts, [[choice._asdict() for choice in choices] for choices in found])
-    best = [choices[: wanted.num_best] for choices in found]
-    return ["\t".join(f"{choice.label}\t{choice.probability:.4f}" for choice in choices) for choices in best]
-
-
-def _tell_aloud(model: Teller, prompt: str, stop: Sequence[str]) -> None:
-    """The prompt and what follows it, as it grows."""
-    stream = Stream(_say, stop)
-    _say(prompt)
-    heard = None if isinstance(model.search, Beam) else stream  # a beam changes its mind
-    ((best, *_),) = model.tell([prompt], stop=stop, heard=heard)
-    stream.end(model.text(best, stop))
-    _say("\n")
-
-
-def _say(text: str) -> None:
+def _put(text: str) -> None:
     sys.stdout.write(text.encode("utf-8", "replace").decode())
     sys.stdout.flush()
 
 
-def _filled(model: Filler, wanted: Wanted, texts: Sequence[str], done: int, tick: Tick) -> list[str]:
-    """Each line with its blanks filled, and the likeliest words of each blank; or its vector; or its neighbours."""
-    for number, text in enumerate(texts, done + 1):
-        if model.is_long(text):
-            warn(f"line {number} is longer than {model.max_length} tokens; the rest of it is not read")
-    if wanted.near is not None:
-        return _neighbours(model, wanted, texts)
-    if wanted.vectors:
-        return [json.dumps([round(x, 7) for x in row]) for row in model.vectors(texts, tick).tolist()]
-    model.check_guesses()
-    if not any(MASK in text for text in texts):
-        warn(f"nothing to fill: blanks are written {MASK}, as in: The {MASK} barks. Or use --vectors")
-    found = model.fill(texts, wanted.num_best, tick)
-    if wanted.as_json:
-        told = [[[{"word": w, "probability": p} for w, p in blank] for blank in each.blanks] for each in found]
-        named = zip(texts, found, told, strict=True)
-        return [json.dumps({"input": t, "text": f.text, "blanks": b}, ensure_ascii=False) for t, f, b in named]
-    shown = [[" ".join(f"{word} {p:.3f}" for word, p in blank) for blank in each.blanks] for each in found]
-    return ["\t".join([each.text, *blanks]) for each, blanks in zip(found, shown, strict=True)]
+def named_model(arguments: Sequence[str]) -> TaskSpec | None:
+    """The task of the first model that a command line names."""
+    names = (task_of(Path(word)) for word in arguments if not word.startswith("-"))
+    return next((TASKS[name] for name in names if name in TASKS), None)
 
 
-def _neighbours(model: Filler, wanted: Wanted, texts: Sequence[str]) -> list[str]:
-    """The lines of a file that are nearest to each text, with the cosine of the angle between."""
-    assert wanted.near is not None
-    others = [text for chunk in input_chunks([wanted.near]) for text in chunk if text.strip()]
-    if not others:
-        raise UserError(f"{wanted.near}: holds no line to be near to; give a file with text")
-    near = (model.vectors(texts) @ model.vectors(others).T).topk(min(wanted.num_best, len(others)))
-    pairs = zip(near.indices.tolist(), near.values.tolist(), strict=True)
-    found = [[(others[i], cosine) for i, cosine in zip(*both, strict=True)] for both in pairs]
-    if wanted.as_json:
-        return _as_json(texts, [[{"text": text, "cosine": cosine} for text, cosine in each] for each in found])
-    return ["\t".join(f"{text}\t{cosine:.3f}" for text, cosine in each) for each in found]
+def with_options(command: Callable[..., None], own: str, spec: TaskSpec | None, verb: str) -> Callable[..., None]:
+    """A command with the options that a task declares as its `own`; without a model, those of all models alone."""
+    schema = [] if spec is None else fields(getattr(spec, own))
+    set_by_name: Mapping[str, Any] = {} if spec is None else spec.verbs.get(verb, {})
+
+    def call(**given: Any) -> None:
+        if spec is not None and verb not in (own, *spec.verbs):
+            those = " and ".join(each.plural for each in TASKS.values() if verb in each.verbs)
+            raise UserError(f"{verb} is for {those}, and this is a model for {spec.purpose}; use regard run")
+        options = {each.name: given.pop(each.name) for each in schema}
+        several = {each.name: tuple(options[each.name] or ()) for each in schema if isinstance(each.default, tuple)}
+        command(**given, own={**options, **several, **set_by_name})
+
+    common = [each for name, each in inspect.signature(command, eval_str=True).parameters.items() if name != "own"]
+    parameters = [*common, *map(_parameter, schema)]
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {each.name: each.annotation for each in parameters}
+    return call
 
 
-def _answered(model: Ready, wanted: Wanted, texts: Sequence[str], done: int, tick: Tick) -> list[str]:
-    from regard.cli.answer import answered
-    from regard.tasks.answerer import Answerer
-
-    assert isinstance(model, Answerer)
-    return answered(model, wanted, texts, done, tick)
-
-
-def _outputs(
-    model: Translator, texts: Sequence[str], done: int, reading: Reading | None, tick: Tick
-) -> list[list[dict[str, Any]]]:
-    """What the model says to each text, with a warning where it was translated in parts or cut."""
-    found = model.outputs(texts, tick)
-    for number, outputs in enumerate(found, done + 1):
-        if outputs and len(outputs[0].parts) > 1:
-            many = f"it was translated in {len(outputs[0].parts)} parts"
-            warn(f"line {number} is longer than {model.max_length} tokens; {many}")
-        if outputs and outputs[0].cut:
-            warn(f"line {number}: the output reached its limit of tokens and may lack its end")
-    told = [[{"text": o.text, "score": o.score, "log_prob": o.log_prob} for o in outputs] for outputs in found]
-    if reading is not None:
-        from regard.tasks.align import line_links
-
-        flat = [output for outputs in found for output in outputs]
-        links = iter(line_links(model, flat, reading))
-        for made in (each for outputs in told for each in outputs):
-            made["alignment"] = pharaoh(next(links))
-    return told
-
-
-RUNS: dict[str, tuple[Callable[..., list[str]], set[str], str]] = {
-    # What a model makes of lines, what it can be asked, and what it is.
-    "translation": (_translated, {"reading"}, "translators"),
-    "language": (_told, {"score", "prompt", "stop", *PROMPTED}, "language models"),
-    "masked": (_filled, {"vectors", "near"}, "encoders"),
-    "bidirectional": (_filled, {"vectors", "near"}, "encoders"),
-}
-RUNS |= {task: (_answered, set(), "readers") for task in get_args(LabelTask)}
+def _parameter(each: Field[Any]) -> inspect.Parameter:
+    """The option of a field, which has its help with it."""
+    name = each.metadata["name"] or each.name.replace("_", "-")
+    many, kind = isinstance(each.default, tuple), each.metadata["kind"] or type(each.default)
+    hint = list[str] | None if many else kind if each.default is not None else kind | None
+    names = [f"--{name}", *(["-o"] if name == "output" else [])]
+    annotation = Annotated[hint, typer.Option(*names, help=each.metadata["help"])]  # type: ignore[valid-type]
+    default = None if many else each.default
+    return inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

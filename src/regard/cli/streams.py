@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from regard.errors import UserError
+from regard.errors import StoppedError, UserError
 
 EXTRAS = dict.fromkeys(("torch", "sacrebleu", "scipy"), "train")
 EXTRAS |= dict.fromkeys(("starlette", "uvicorn", "prometheus_client"), "serve")
@@ -26,6 +26,8 @@ def guarded() -> Iterator[None]:
             sys.stdout.flush()
     except UserError as error:
         _fail(str(error))
+    except StoppedError as stopped:
+        _fail(str(stopped), stopped.exit_code)
     except ModuleNotFoundError as error:
         if error.name not in EXTRAS:
             raise
@@ -45,11 +47,11 @@ def guarded() -> Iterator[None]:
         _fail(f"{place}: {error.strerror or error}; check that there is room, and that you may write or read it")
 
 
-def _fail(message: str) -> None:
+def _fail(message: str, code: int = 2) -> None:
     if os.environ.get("REGARD_DEBUG"):
         traceback.print_exc()
     print(f"regard: {message}", file=sys.stderr)
-    sys.exit(2)
+    sys.exit(code)
 
 
 def _drop_output() -> None:

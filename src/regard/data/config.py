@@ -53,13 +53,24 @@ class PairsConfig:
         check_bounds(self)
         given = [name for name in ("source", "target", "pairs", "corpus") if getattr(self, name) is not None]
         if given not in (["source", "target"], ["pairs"], ["corpus"]):
-            raise UserError(
-                f"data from {' and '.join(given) or 'nowhere'}; give source and target, or pairs, or corpus"
-            )
+            raise UserError(f"data from {' and '.join(given) or 'nowhere'}; give source and target, pairs, or corpus")
         if self.pairs is not None and not self.pairs.endswith(PAIR_ENDINGS):
             raise UserError(f"{self.pairs}: how are pairs written there? End the name in {', '.join(PAIR_ENDINGS)}")
         if self.tag is not None and (not self.tag or any(c.isspace() for c in self.tag)):
             raise UserError(f"tag {self.tag!r} is empty or holds a space; use a short name such as de")
+
+    def __str__(self) -> str:
+        made = " (synthetic)" if str(self.corpus).startswith(("daily/", "copy/")) else ""
+        return f"{self.source or self.pairs or self.corpus}{made}" + (f" → {self.target}" if self.target else "")
+
+
+def _check_parts(data: DataConfig | TextDataConfig | LabelledDataConfig) -> None:
+    """Raise unless there is something to learn from, and one way at most to hold something out."""
+    check_bounds(data)
+    if not data.train:
+        raise UserError("train names no data; give at least one file or corpus of texts or examples")
+    if not 0 <= data.hold_out <= 0.5 or (data.hold_out and data.valid):
+        raise UserError(f"hold_out {data.hold_out:g}; give a share up to 0.5, or valid, not both")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,11 +90,7 @@ class DataConfig:
     """Tokens; training pairs with a longer side are left out and counted."""
 
     def __post_init__(self) -> None:
-        check_bounds(self)
-        if not self.train:
-            raise UserError("train names no data; give source and target, or pairs")
-        if not 0 <= self.hold_out <= 0.5 or (self.hold_out and self.valid):
-            raise UserError(f"hold_out {self.hold_out:g}; give a share up to 0.5, or valid, not both")
+        _check_parts(self)
         if self.hold_out and any(pairs.tag for pairs in self.train):
             raise UserError("hold_out is for one direction; give valid, with the same tags as train")
 
@@ -100,7 +107,10 @@ class RunningText:
     def __post_init__(self) -> None:
         check_bounds(self)
         if (self.file is None) == (self.corpus is None):
-            raise UserError(f"text from file {self.file} and corpus {self.corpus}; give one of the two")
+            raise UserError(f"data from file {self.file} and corpus {self.corpus}; give one of the two")
+
+    def __str__(self) -> str:
+        return str(self.file or self.corpus)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,53 +124,44 @@ class TextDataConfig:
     documents: Literal["file", "paragraph", "line"] = "file"
     """What is a text of its own, with an end mark after it."""
     tokenizer: TokenizerConfig = TokenizerConfig()
-    words: str | None = None
+    tokenizer_from: str | None = None
     """Folder whose tokenizer is taken instead: a model's, or the two files of GPT-2's."""
     context: int = 256
     """Tokens that are learned from at once."""
-    apart: bool = False
+    separate_documents: bool = False
     """Whether a document that shares its place with others sees itself alone."""
 
     def __post_init__(self) -> None:
-        check_bounds(self)
-        if not self.train:
-            raise UserError("train names no text; give a file")
-        if not 0 <= self.hold_out <= 0.5 or (self.hold_out and self.valid):
-            raise UserError(f"hold_out {self.hold_out:g}; give a share up to 0.5, or valid, not both")
+        _check_parts(self)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedDataConfig(TextDataConfig):
     """The same for an encoder, which learns by words that are taken out."""
 
-    masked: float = 0.15
+    mask_rate: float = 0.15
     """Share of the tokens that it has to guess."""
-    whole_words: bool = False
+    whole_word_masking: bool = False
     """Whether all pieces of a word are taken out together."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0.0 < self.masked < 1.0:
-            raise UserError(f"masked {self.masked:g} is no share of the tokens; try 0.15")
-        if self.apart:
-            raise UserError("apart is for language models; an encoder sees all of its context, so drop it")
+        if not 0.0 < self.mask_rate < 1.0:
+            raise UserError(f"mask_rate {self.mask_rate:g} is no share of the tokens; try 0.15")
+        if self.separate_documents:
+            raise UserError("separate_documents is for language models; an encoder sees all of its context, so drop it")
         if self.context < 5:
             raise UserError(f"context {self.context} has room for marks only; use 5 or more, say 128")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExamplesConfig:
-    """Where labelled examples come from."""
+class ExamplesConfig(RunningText):
+    """Where labelled examples come from: as of running text, but of a layout that holds labels."""
 
     file: str | None = None
     """.tsv and .jsonl, of tagging .conll, .txt and .jsonl (all plain or .gz), of spans .json as SQuAD has it."""
     corpus: str | None = None
     """A corpus kept below REGARD_DATA: glue/SST-2/train, squad/train and so on."""
-
-    def __post_init__(self) -> None:
-        check_bounds(self)
-        if (self.file is None) == (self.corpus is None):
-            raise UserError(f"examples from file {self.file} and corpus {self.corpus}; give one of the two")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,10 +180,6 @@ class LabelledDataConfig:
     """Tokens of an example at most; longer ones are cut, documents of spans are read in overlapping windows."""
 
     def __post_init__(self) -> None:
-        check_bounds(self)
-        if not self.train:
-            raise UserError("train names no examples; give a file")
-        if not 0 <= self.hold_out <= 0.5 or (self.hold_out and self.valid):
-            raise UserError(f"hold_out {self.hold_out:g}; give a share up to 0.5, or valid, not both")
+        _check_parts(self)
         if self.max_length < 5:
             raise UserError(f"max_length {self.max_length} has room for marks only; use 5 or more, say 128")

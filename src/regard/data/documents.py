@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -12,7 +13,7 @@ from regard.data.text import kept, lines
 from regard.errors import UserError
 
 TEXTS = {f"wikitext2/{split}": f"wikitext2/{split}.txt" for split in ("train", "valid", "test")}
-TEXTS |= {"tinyshakespeare/all": "tinyshakespeare/input.txt", "multi30k/en/train": "multi30k/raw/train.en"}
+TEXTS |= {"tinyshakespeare/all": "tinyshakespeare/input.txt", "multi30k/en/train": "multi30k/raw/train.en", **CORPORA}
 Piece = tuple[str, bool]  # of text, and whether a document ends with it
 
 
@@ -46,19 +47,14 @@ def parted(stream: Iterator[Piece], at: int) -> tuple[list[Piece], Iterator[Piec
             continue
         if at:
             first.append((text[:at], False))
-        return first, _after((text[at:], ends), stream)
+        return first, chain([(text[at:], ends)], stream)
     return first, stream
-
-
-def _after(piece: Piece, stream: Iterator[Piece]) -> Iterator[Piece]:
-    yield piece
-    yield from stream
 
 
 def place_of(text: RunningText) -> Path:
     """The file of a text."""
     if text.corpus is None:
         return Path(text.file or "")
-    if text.corpus not in {**TEXTS, **CORPORA}:
-        raise UserError(f"no text is called {text.corpus!r}; known: {', '.join((*TEXTS, *CORPORA))}")
-    return kept({**TEXTS, **CORPORA}[text.corpus])
+    if text.corpus not in TEXTS:
+        raise UserError(f"no text is called {text.corpus!r}; known: {', '.join(TEXTS)}")
+    return kept(TEXTS[text.corpus])

@@ -8,14 +8,16 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from functools import partial
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
 
 from regard.data.config import ExamplesConfig, LabelledDataConfig, LabelTask
-from regard.data.text import LONGEST, kept, lines
+from regard.data.text import BROKEN, LONGEST, kept, lines, objects, strings
 from regard.errors import UserError
+from regard.files import read_regular
 from regard.rng import Key
 
 LARGEST = 256 << 20  # bytes of a .json, which is read whole
@@ -30,10 +32,7 @@ TITLE = re.compile(
 )
 COLA = ["source", "label", "star", "sentence"]  # what its files name nowhere
 RAGGED = ("glue/QQP/", "glue/MNLI/")  # the official files have lines that break off; these are skipped
-NAMED = (
-    "if line 1 names the columns, call them text and label, or first, second and label; else put such a line before it"
-)
-BROKEN = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
+NAMED = "call the columns text and label, or first, second and label, in a line of names at the top"
 READ_AS = {
     "classification": '{"text": "a fine film", "label": "good"}, or "first" and "second" in the place of "text"',
     "regression": '{"first": "a cat sits", "second": "a cat sat", "label": 4.2}, or "text" alone',
@@ -51,7 +50,7 @@ ENDINGS: dict[LabelTask, tuple[str, ...]] = {
 _GLUE = ("CoLA", "MNLI", "MRPC", "QNLI", "QQP", "RTE", "SST-2", "STS-B")
 CORPORA = {f"glue/{name}/{split}": f"glue/{name}/{split}.tsv" for name in _GLUE for split in ("train", "dev")}
 CORPORA |= {f"glue/MNLI/{name}": f"glue/MNLI/{name}.tsv" for name in ("dev_matched", "dev_mismatched")}
-CORPORA |= {"glue/MNLI/dev": "glue/MNLI/dev_matched.tsv"}
+CORPORA["glue/MNLI/dev"] = "glue/MNLI/dev_matched.tsv"
 CORPORA |= {f"squad/{split}": "squad/dev-v1.1.json" for split in ("train", "test", "all")}
 
 
@@ -74,17 +73,18 @@ def examples(config: ExamplesConfig, task: LabelTask, *, labelled: bool = True) 
     squad/test is every sixth article of SQuAD v1.1's development part, squad/train the other forty.
     """
     path, example = place_of(config, task), None
+    corpus = config.corpus or ""
     if task == "spans":
-        found = _questions(path, (config.corpus or "").removeprefix("squad/"), labelled)
+        rows = _questions(path, corpus.removeprefix("squad/"), labelled)
     elif path.name.removesuffix(".gz").endswith(".jsonl"):
-        found = _objects(path, task, labelled)
+        read = partial(_object, task=task, labelled=labelled)
+        rows = (Example(*content, number) for number, content in objects(path, read, READ_AS[task]))
     elif task == "tagging":
-        found = _sentences(path, labelled)
+        rows = _sentences(path, labelled)
     else:
-        corpus = config.corpus or ""
         header = COLA if corpus.startswith("glue/CoLA/") else None
-        found = _table(path, task, labelled, header, ragged=corpus.startswith(RAGGED))
-    for example in found:
+        rows = _table(path, task, labelled, header, ragged=corpus.startswith(RAGGED))
+    for example in rows:
         yield example
     if example is None:
         raise UserError(f"{path}: there is no example in it; give a file with at least one")
@@ -99,7 +99,8 @@ def split(config: LabelledDataConfig, task: LabelTask) -> tuple[list[Example], l
     """The examples to learn from and those to validate on."""
     train, valid = read_examples(config.train, task), read_examples(config.valid, task)
     if config.hold_out:
-        held = [_is_held(example, task, config.hold_out) for example in train]
+        texts = [example.texts[0] if task == "spans" else "\t".join(example.texts) for example in train]
+        held = [crc32(text.encode()) < config.hold_out * (1 << 32) for text in texts]
         if len({*held}) < 2:
             which = "all" if held[0] else "none"
             raise UserError(f"hold_out {config.hold_out:g} of so few examples is {which}; change it, or give valid")
@@ -111,19 +112,12 @@ def split(config: LabelledDataConfig, task: LabelTask) -> tuple[list[Example], l
     return train, valid
 
 
-def _is_held(example: Example, task: LabelTask, share: float) -> bool:
-    text = example.texts[0] if task == "spans" else "\t".join(example.texts)
-    return crc32(text.encode()) < share * (1 << 32)
-
-
 def unlabelled(corpus: str) -> Iterator[str]:
     """The texts of a labelled corpus alone; documents, of which several questions are asked, once."""
-    before = None
-    for example in examples(ExamplesConfig(corpus=corpus), _task_of(corpus), labelled=False):
-        texts = example.texts[:1] if corpus.startswith("squad/") else example.texts
-        if texts != before:
-            yield from texts
-        before = texts
+    last = 1 if corpus.startswith("squad/") else None
+    source = examples(ExamplesConfig(corpus=corpus), _task_of(corpus), labelled=False)
+    for texts, _ in groupby(source, key=lambda example: example.texts[:last]):
+        yield from texts
 
 
 def _task_of(corpus: str) -> LabelTask:
@@ -159,17 +153,15 @@ def _table(path: Path, task: LabelTask, labelled: bool, header: list[str] | None
         if not columns:
             names, width = header or [cell.strip().lower() for cell in cells], len(header or cells)
             titled = not {*names}.isdisjoint([*chain.from_iterable(TEXTS), *LABELS])
-            columns = _titled(names, path, labelled) if titled else _counted(width, path, labelled)
+            columns = _columns(names, titled, path, labelled)
             if titled and header is None:
                 continue
             title = line.strip() if header is None and LINE_OF_TITLES.fullmatch(line.strip()) else ""
         if ragged and len(cells) < width:
             continue
         if len(cells) != width:
-            raise UserError(
-                f"{path}, line {number}: columns: {len(cells)}, not {width} as before; mend the line, or put a space "
-                "in the place of a tab within a text"
-            )
+            wrong = f"columns: {len(cells)}, not {width} as before"
+            raise UserError(f"{path}, line {number}: {wrong}; keep tabs out of texts")
         texts = [cells[i].strip() for i in columns]
         seen[texts[-1]] += 1
         try:
@@ -183,29 +175,22 @@ def _table(path: Path, task: LabelTask, labelled: bool, header: list[str] | None
     others = [count for label, count in seen.items() if label != name]
     common = labelled and " " not in title and len(others) > 1 and min(others) > 1
     if title and seen[name] == 1 and others and (common or TITLE.fullmatch(name.lower())):
-        raise UserError(
-            f"{path}, line 1: {name!r:.60} is on no other line, and looks like the name of a column; {NAMED}"
-        )
+        raise UserError(f"{path}, line 1: {name!r:.60} is on no other line, and looks like a column's name; {NAMED}")
 
 
-def _titled(header: list[str], path: Path, labelled: bool) -> list[int]:
-    texts = next((names for names in TEXTS if {*names} <= {*header}), None)
-    label = next((name for name in LABELS if name in header), None)
-    if texts is None or (labelled and label is None):
-        raise UserError(
-            f"{path}, line 1: columns {', '.join(header):.200}; name them text and label, or first, second and label"
-        )
-    return [header.index(name) for name in (*texts, label) if name in texts or (labelled and name)]
-
-
-def _counted(width: int, path: Path, labelled: bool) -> list[int]:
-    if width - labelled not in (1, 2):
+def _columns(names: list[str], titled: bool, path: Path, labelled: bool) -> list[int]:
+    """Where the texts stand and, last, the label: told by the names of the columns, or else by their number."""
+    if not titled:
+        if len(names) - labelled in (1, 2):
+            return list(range(len(names)))
         label = " and the label" if labelled else ""
-        raise UserError(
-            f"{path}, line 1: columns: {width}, and no line of names; write one text or two{label}, a tab between "
-            "them, or name the columns in the first line"
-        )
-    return list(range(width))
+        columns = f"columns: {len(names)}, and no line of names"
+        raise UserError(f"{path}, line 1: {columns}; write one text or two{label}, a tab between them; else {NAMED}")
+    texts = next((texts for texts in TEXTS if {*texts} <= {*names}), ())
+    labels = [name for name in LABELS if name in names][:1] if labelled else []
+    if not texts or len(labels) < labelled:
+        raise UserError(f"{path}, line 1: columns {', '.join(names):.200}; {NAMED}")
+    return [names.index(name) for name in (*texts, *labels)]
 
 
 def _answer(task: LabelTask, label: object) -> str | float:
@@ -223,45 +208,26 @@ def _answer(task: LabelTask, label: object) -> str | float:
     return number
 
 
-def _objects(path: Path, task: LabelTask, labelled: bool) -> Iterator[Example]:
-    for number, line in enumerate(lines(path, strict=True), 1):
-        try:
-            texts, answer = _object(json.loads(line), task, labelled)
-        except BROKEN as error:
-            raise UserError(
-                f"{path}, line {number}: no example ({type(error).__name__}: {error}); "
-                f"write an object such as {READ_AS[task]}"
-            ) from error
-        yield Example(texts, answer, number)
-
-
 def _object(value: dict[str, Any], task: LabelTask, labelled: bool) -> tuple[tuple[str, ...], Any]:
     if task == "tagging":
-        words, tags = _strings(value["words"]), _strings(value["tags"]) if labelled else None
+        words, tags = strings(value["words"]), strings(value["tags"]) if labelled else None
         if not all(map(str.strip, (*words, *(tags or ())))) or not words:
             raise ValueError("a word or tag is empty, or there is none")
         if tags is not None and len(tags) != len(words):
             raise ValueError(f"{len(words)} words and {len(tags)} tags")
         return words, tags
     if task == "choice":
-        context, *choices = (text.strip() for text in _strings([value["text"], *_strings(value["choices"])]))
+        context, *choices = (text.strip() for text in strings([value["text"], *strings(value["choices"])]))
         if len(choices) < 2:
             raise ValueError("fewer than two choices")
         label = value["label"] if labelled else None
         if labelled and (type(label) is not int or not 0 <= label < len(choices)):
             raise ValueError(f"the label {str(label)!r:.60} is no number of a choice, which are counted from 0")
         return (context, *choices), label
-    texts = _strings([value["text"]] if "text" in value else [value["first"], value["second"]])
+    texts = strings([value["text"]] if "text" in value else [value["first"], value["second"]])
     label = value["label"] if labelled else None
     answer = _answer(task, label.strip() if isinstance(label, str) else label) if labelled else None
     return tuple(map(str.strip, texts)), answer
-
-
-def _strings(values: Any) -> tuple[str, ...]:
-    if not isinstance(values, list):
-        raise TypeError(f"{type(values).__name__} where a list of texts should be")
-    "".join(values).encode()  # raises for numbers and the like, and for half a surrogate pair
-    return tuple(values)
 
 
 def _sentences(path: Path, labelled: bool) -> Iterator[Example]:
@@ -273,10 +239,8 @@ def _sentences(path: Path, labelled: bool) -> Iterator[Example]:
         if cells and cells[0] != "-DOCSTART-":
             width, start, size = width or len(cells), start or number, size + len(line)
             if len(cells) != width or len(cells) < 1 + labelled:
-                wanted = f"{width} as before" if len(cells) != width else "2 or more"
-                raise UserError(
-                    f"{path}, line {number}: columns: {len(cells)}, not {wanted}; write a word first and its tag last"
-                )
+                wrong = f"columns: {len(cells)}, not {f'{width} as before' if len(cells) != width else '2 or more'}"
+                raise UserError(f"{path}, line {number}: {wrong}; write a word first and its tag last")
             if size > LONGEST:
                 raise UserError(f"{path}, line {start}: a sentence without end; put a blank line after each sentence")
             rows.append([cells[0], cells[-1]])
@@ -290,23 +254,21 @@ def _questions(path: Path, part: str, labelled: bool) -> Iterator[Example]:
     """SQuAD v1.1: questions on paragraphs, with answers that stand in them; an answer at a wrong place is left out."""
     number = 0
     try:
-        for i, article in enumerate(json.loads(_whole(path))["data"]):
+        for i, article in enumerate(json.loads(read_regular(path, LARGEST))["data"]):
             for paragraph in article["paragraphs"]:
                 for asked in paragraph["qas"]:
                     number += 1
                     if part in ("train", "test") and (part == "test") != (i % 6 == 5):
                         continue
-                    document, question = _strings([paragraph["context"], asked["question"]])
+                    document, question = strings([paragraph["context"], asked["question"]])
                     answers = _standing(document, asked["answers"]) if labelled else None
                     yield Example((document, question), answers, number)
     except UserError:
         raise
     except BROKEN as error:
-        where = f"{path}, question {number}" if number else path
-        raise UserError(
-            f"{where}: not of SQuAD's layout ({type(error).__name__}: {error}); "
-            f"write {READ_AS['spans']}, each answer with its text and answer_start"
-        ) from error
+        where, why = f"{path}, question {number}" if number else path, f"{type(error).__name__}: {error}"
+        layout = f"{READ_AS['spans']}, each answer with its text and answer_start"
+        raise UserError(f"{where}: not of SQuAD's layout ({why}); write {layout}") from error
 
 
 def _standing(document: str, answers: list[dict[str, Any]]) -> tuple[tuple[int, str], ...]:
@@ -315,15 +277,3 @@ def _standing(document: str, answers: list[dict[str, Any]]) -> tuple[tuple[int, 
     if not standing:
         raise ValueError("no answer stands at its answer_start in the context")
     return standing
-
-
-def _whole(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            data = file.read(LARGEST + 1)
-    except (OSError, ValueError) as error:  # ValueError: a name with a NUL in it
-        why = getattr(error, "strerror", None) or error
-        raise UserError(f"{path}: cannot be read ({why}); check the name and that it is a file you may read") from error
-    if len(data) > LARGEST:
-        raise UserError(f"{path}: larger than {LARGEST >> 20} MB, and read whole; split it into several files")
-    return data

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from itertools import accumulate
 
@@ -13,8 +14,7 @@ from regard.data.config import TokenizerConfig, TokenizerKind
 # The library wants a symbol for the unknown, its id 0; no word holds a space, and no character is two.
 MISSING = {"words": " ", "characters": "??"}
 MODELS = {"bpe": models.BPE, "unigram": models.Unigram, "words": models.WordLevel, "characters": models.WordLevel}
-FORMS = {"none": None, "nfc": normalizers.NFC, "nfkc": normalizers.NFKC}
-
+FORMS = {"nfc": normalizers.NFC, "nfkc": normalizers.NFKC}
 
 # GPT-2's alphabet: a visible byte stands for itself, the others follow from U+0100 on.
 _VISIBLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
@@ -25,9 +25,8 @@ BYTES = {chr(b): b for b in _VISIBLE} | {chr(0x100 + n): b for n, b in enumerate
 def learn(texts: Iterable[str], config: TokenizerConfig, room: int) -> Tokenizer:
     """Train a model of at most `room` symbols, the unknown not counted."""
     library = Tokenizer(MODELS[config.kind]())
-    form = FORMS[config.normalise]
-    if form is not None:
-        library.normalizer = form()
+    if config.normalise in FORMS:
+        library.normalizer = FORMS[config.normalise]()
     set_parts(library, config.kind)
     library.train_from_iterator((prepared(text, config.kind) for text in texts), _trainer(config.kind, room))
     if config.kind in MISSING:
@@ -86,12 +85,6 @@ def label(spelled: bytes) -> str:
 
 def word_numbers(spelled: list[bytes]) -> list[int]:
     """The word that each piece ends in; white space belongs to the word after it."""
-    numbers: list[int] = []  # of each byte
-    word, inside = 0, False
-    for character in b"".join(spelled).decode("utf-8", "surrogateescape"):
-        if character.isspace():
-            word, inside = word + inside, False
-        else:
-            inside = True
-        numbers += [word] * len(character.encode("utf-8", "surrogateescape"))
+    runs = re.findall(r"\s*\S+|\s+", b"".join(spelled).decode("utf-8", "surrogateescape"))
+    numbers = [n for n, run in enumerate(runs) for _ in run.encode("utf-8", "surrogateescape")]  # of each byte
     return [numbers[end - 1] if end else 0 for end in accumulate(map(len, spelled))]  # an id may spell nothing

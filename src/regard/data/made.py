@@ -12,10 +12,14 @@ from regard.rng import Key
 SIZES = {"train": 20_000, "valid": 500, "test": 500}  # pairs
 
 
+def check_split(name: str, split: str) -> None:
+    if split not in SIZES:
+        raise UserError(f"{name} has no split {split!r}; use {', '.join(SIZES)}")
+
+
 def copy(split: str) -> Iterator[tuple[str, str]]:
     """4 to 20 digits, to be said again; a sequence belongs to one split alone."""
-    if split not in SIZES:
-        raise UserError(f"copy has no split {split!r}; use {', '.join(SIZES)}")
+    check_split("copy", split)
     draw = Key(0, ("copy", split)).generator()
     made = 0
     while made < SIZES[split]:
@@ -28,8 +32,7 @@ def copy(split: str) -> Iterator[tuple[str, str]]:
 
 def daily_columns(split: str) -> list[list[str]]:
     """Synthetic English and German of daily life, and the gold links of their words; tools/daily/ composes them."""
-    if split not in SIZES:
-        raise UserError(f"daily has no split {split!r}; use {', '.join(SIZES)}")
+    check_split("daily", split)
     text = gzip.decompress(files("regard.data").joinpath(f"daily/{split}.tsv.gz").read_bytes()).decode()
     return [list(column) for column in zip(*(line.split("\t") for line in text.splitlines()), strict=True)]
 

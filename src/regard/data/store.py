@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
@@ -34,13 +33,13 @@ def build(folder: Path, rows: Iterable[tuple[list[int], list[int]]], *, vocabula
                 for writer, ids in zip(both, row, strict=True):
                     writer.add(ids)
             for writer in both:
-                writer.finish()
+                writer.write()
         count, tokens = both[0].rows, [writer.written for writer in both]
         if count == 0:
             raise UserError(f"{folder}: no pairs to store; check that the data are not all blank or too long")
         index = {"format": "regard-store", "version": 1, "dtype": dtype.name, "rows": count, "tokens": tokens}
-        files.write(aside / INDEX, json.dumps(index).encode())
-        files.write_manifest(aside)
+        (aside / INDEX).write_bytes(json.dumps(index).encode())
+        files.write_manifest(aside)  # flushes them all
 
 
 def stored(folder: Path, rows: Callable[[], Iterable[tuple[list[int], list[int]]]], *, vocabulary: int) -> Store:
@@ -121,12 +120,6 @@ class _Writer:
         self.offsets.write(np.array(self.ends, OFFSET).tobytes())
         self.written += len(ids)
         self.ids, self.ends = [], []
-
-    def finish(self) -> None:
-        self.write()
-        for file in (self.tokens, self.offsets):
-            file.flush()
-            os.fsync(file.fileno())
 
 
 def _map(path: Path, dtype: np.dtype[Any], count: int) -> NDArray[Any]:

@@ -8,23 +8,25 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import count, zip_longest
+from itertools import zip_longest
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, NoReturn, cast
+from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
 
 from regard.data.config import PairsConfig
-from regard.data.made import MADE
+from regard.data.made import MADE, check_split
 from regard.errors import UserError
+from regard.files import cannot_read, open_regular
 
+T = TypeVar("T")
 LONGEST = 1 << 20  # bytes in a line; a longer one is no sentence
-MARK = b"\xef\xbb\xbf"  # byte-order mark, in UTF-8
+MARK = "\ufeff"  # byte-order mark
 HOME = "REGARD_DATA"
 CORPORA = {"multi30k": "multi30k/raw/{split}.{language}", "multi30k-tok": "multi30k/tok/{split}.lc.norm.tok.{language}"}
 LISTS = {"g2p/train": "g2p/g014b2b.train"}  # files of pairs, a tab between them
 SPLITS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
+BROKEN = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)  # by JSON of another shape
 
 
 class Pair(NamedTuple):
@@ -44,42 +46,55 @@ def lines(path: Path, *, strict: bool) -> Iterator[str]:
     """
     try:
         with _open(path) as file:
-            start = 0
-            for number in count(1):
-                raw = _line(file, path, number, strict)
-                if not raw:
-                    return
-                if number == 1 and raw.startswith(MARK):
-                    raw, start = raw[len(MARK) :], len(MARK)
-                yield _decode(raw, path, number, start, strict).removesuffix("\n").removesuffix("\r")
+            most, start = LONGEST + 1 if strict else -1, 0
+            for number, raw in enumerate(iter(lambda: file.readline(most), b""), 1):
+                line = _decode(raw, path, number, start) if strict else raw.decode("utf-8", "replace")
+                yield (line.removeprefix(MARK) if number == 1 else line).removesuffix("\n").removesuffix("\r")
                 start += len(raw)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise UserError(f"{path}: the gzip data are damaged ({error}); fetch or compress the file again") from error
     except OSError as error:
-        _unreadable(path, error)
+        raise cannot_read(path, error) from error
+
+
+def objects(path: Path, read: Callable[[Any], T], such: str) -> Iterator[tuple[int, T]]:
+    """What `read` takes from the JSON of each line, with the line's number."""
+    for number, line in enumerate(lines(path, strict=True), 1):
+        try:
+            content = read(json.loads(line))
+        except BROKEN as error:
+            why = f"{type(error).__name__}: {error}"
+            raise UserError(f"{path}, line {number}: cannot be used ({why}); write an object such as {such}") from error
+        yield number, content
+
+
+def strings(values: Any) -> tuple[str, ...]:
+    """A list of texts from JSON, or an error of those in BROKEN."""
+    if not isinstance(values, list):
+        raise TypeError(f"{type(values).__name__} where a list of texts should be")
+    "".join(values).encode()  # raises for numbers and the like, and for half a surrogate pair
+    return tuple(values)
 
 
 def pairs(config: PairsConfig) -> Iterator[Pair]:
     """The pairs that a recipe names, in order; a side may be blank."""
-    config = located(config)
-    both: Iterable[tuple[str, str]]
-    if config.corpus in LISTS or config.pairs is not None:
-        (path,) = files_of(config)
-        read = _object if path.name.removesuffix(".gz").endswith(".jsonl") else _columns
-        both = (read(line, path, number) for number, line in enumerate(lines(path, strict=True), 1))
-    elif config.corpus is not None:
-        name, split = config.corpus.split("/")
-        path, both = Path(config.corpus), MADE[name](split)
+    paths = files_of(config)
+    both: Iterable[tuple[str, ...]]
+    if not paths:
+        name, split = str(config.corpus).split("/")
+        both = MADE[name](split)
+    elif len(paths) == 2:
+        both = _aligned(*paths)
+    elif paths[0].name.removesuffix(".gz").endswith(".jsonl"):
+        such = '{"source": "a cat", "target": "eine Katze"}'
+        both = (pair for _, pair in objects(paths[0], lambda it: strings([it["source"], it["target"]]), such))
     else:
-        assert config.source is not None
-        assert config.target is not None
-        path = Path(config.source)
-        both = _aligned(path, Path(config.target))
+        both = _columns(paths[0])
     number = 0
     for number, (source, target) in enumerate(both, 1):
         yield Pair(source, target, config.tag, number)
     if number == 0:
-        raise UserError(f"{path}: the file is empty; give one with a sentence on each line")
+        raise UserError(f"{paths[0]}: the file is empty; give one with a sentence on each line")
 
 
 def files_of(config: PairsConfig) -> list[Path]:
@@ -92,12 +107,7 @@ def files_of(config: PairsConfig) -> list[Path]:
 
 def check_regular(path: Path) -> Path:
     """The path of a file that can be read; no pipe or device, as training reads its data more than once."""
-    if path.is_fifo() or path.is_char_device() or path.is_socket():
-        raise UserError(f"{path}: is a pipe or a device, which can be read once only; write the data to a file first")
-    try:
-        _open(path).close()
-    except OSError as error:
-        _unreadable(path, error)
+    open_regular(path).close()
     return path
 
 
@@ -121,19 +131,14 @@ def located(config: PairsConfig) -> PairsConfig:
     parts = re.fullmatch(r"([^/]+)/([^/-]+)-([^/-]+)/([^/]+)", config.corpus)
     if parts is None:
         raise UserError(f"corpus {config.corpus!r}; write it like multi30k-tok/en-de/train or daily/train")
-    return replace(named(*parts.groups()), tag=config.tag)
-
-
-def named(name: str, source: str, target: str, split: str) -> PairsConfig:
-    """A corpus that is kept below the folder REGARD_DATA; source and target are languages such as en."""
+    name, *languages, split = parts.groups()
     if name not in CORPORA:
         known = [*CORPORA, *MADE, *(file.split("/")[0] for file in LISTS)]
         near = difflib.get_close_matches(name, known, n=1, cutoff=0)
         raise UserError(f"no corpus is called {name!r}; did you mean {near[0]}? Known: {', '.join(known)}")
-    if split not in SPLITS:
-        raise UserError(f"{name} has no split {split!r}; use {', '.join(SPLITS)}")
-    ours, theirs = (kept(CORPORA[name].format(split=SPLITS[split], language=each)) for each in (source, target))
-    return PairsConfig(source=str(ours), target=str(theirs))
+    check_split(name, split)
+    source, target = (str(kept(CORPORA[name].format(split=SPLITS[split], language=each))) for each in languages)
+    return PairsConfig(source=source, target=target, tag=config.tag)
 
 
 def kept(name: str) -> Path:
@@ -150,46 +155,22 @@ def _open(path: Path) -> BinaryIO:
     try:
         return cast(BinaryIO, gzip.open(path)) if path.name.endswith(".gz") else path.open("rb")
     except ValueError as error:  # a name with a NUL in it
-        _unreadable(path, error)
+        raise cannot_read(path, error) from error
 
 
-def _unreadable(path: Path, error: OSError | ValueError) -> NoReturn:
-    why = getattr(error, "strerror", None) or error
-    there = [near.name for near in path.parent.iterdir()] if path.parent.is_dir() else []
-    near = [] if path.name in there else difflib.get_close_matches(path.name, there, n=1)
-    mend = f"did you mean {path.with_name(near[0])}?" if near else "check the name and that it is a file you may read"
-    raise UserError(f"{path}: cannot be read ({why}); {mend}") from error
-
-
-def _line(file: BinaryIO, path: Path, number: int, strict: bool) -> bytes:
-    raw = file.readline(LONGEST + 1)
-    if len(raw) <= LONGEST or raw.endswith(b"\n"):
-        return raw
-    if strict:
-        _refuse_nul(raw, path, number)
+def _decode(raw: bytes, path: Path, number: int, start: int) -> str:
+    """A line of text, which begins at the byte `start` of its file."""
+    if b"\0" in raw:
+        remedy = "give a text file, and convert UTF-16 with: iconv -f UTF-16 -t UTF-8"
+        raise UserError(f"{path}, line {number}: NUL bytes, so this is no UTF-8 text; {remedy}")
+    if len(raw) > LONGEST and not raw.endswith(b"\n"):
         raise UserError(f"{path}, line {number}: longer than {LONGEST} bytes; put a sentence on each line")
-    return raw + file.readline()
-
-
-def _decode(raw: bytes, path: Path, number: int, start: int, strict: bool) -> str:
-    if not strict:
-        return raw.decode("utf-8", "replace")
-    _refuse_nul(raw, path, number)
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise UserError(
-            f"{path}, line {number}: byte {start + error.start} of the file (0x{raw[error.start]:02x}) is no UTF-8; "
-            f"mend the line, or convert the file, as in: iconv -f LATIN1 -t UTF-8 {path.name}"
-        ) from error
-
-
-def _refuse_nul(raw: bytes, path: Path, number: int) -> None:
-    if b"\0" in raw:
-        raise UserError(
-            f"{path}, line {number}: NUL bytes, so this is no UTF-8 text; "
-            "give a text file, and convert UTF-16 with: iconv -f UTF-16 -t UTF-8"
-        )
+        wrong = f"byte {start + error.start} of the file (0x{raw[error.start]:02x}) is no UTF-8"
+        remedy = f"mend the line, or convert the file, as in: iconv -f LATIN1 -t UTF-8 {path.name}"
+        raise UserError(f"{path}, line {number}: {wrong}; {remedy}") from error
 
 
 def _aligned(source: Path, target: Path) -> Iterator[tuple[str, str]]:
@@ -197,29 +178,15 @@ def _aligned(source: Path, target: Path) -> Iterator[tuple[str, str]]:
     for number, (left, right) in enumerate(zip_longest(ours, theirs)):
         if left is None or right is None:
             longer = number + 1 + sum(1 for _ in (theirs if left is None else ours))
-            left_count, right_count = (number, longer) if left is None else (longer, number)
-            raise UserError(
-                f"{source} has {left_count} lines and {target} has {right_count}; "
-                "line n of one must translate line n of the other, so find the missing lines"
-            )
+            first, second = (number, longer) if left is None else (longer, number)
+            remedy = "line n of one must translate line n of the other, so find the missing lines"
+            raise UserError(f"{source} has {first} lines and {target} has {second}; {remedy}")
         yield left, right
 
 
-def _columns(line: str, path: Path, number: int) -> tuple[str, str]:
-    columns = line.split("\t")
-    if len(columns) != 2:
-        raise UserError(f"{path}, line {number}: columns: {len(columns)}, not 2; write source, one tab, target")
-    return columns[0], columns[1]
-
-
-def _object(line: str, path: Path, number: int) -> tuple[str, str]:
-    try:
-        value = json.loads(line)
-        source, target = value["source"], value["target"]
-        (source + target).encode()  # raises for numbers and the like, and for half a surrogate pair
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise UserError(
-            f"{path}, line {number}: no pair ({type(error).__name__}: {error}); "
-            'write an object such as {"source": "a cat", "target": "eine Katze"}'
-        ) from error
-    return source, target
+def _columns(path: Path) -> Iterator[tuple[str, ...]]:
+    for number, line in enumerate(lines(path, strict=True), 1):
+        columns = line.split("\t")
+        if len(columns) != 2:
+            raise UserError(f"{path}, line {number}: columns: {len(columns)}, not 2; write source, one tab, target")
+        yield tuple(columns)

@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, groupby, zip_longest
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, get_args
 
@@ -41,6 +41,8 @@ class Tokenizer:
 
     end = END
     """The id that ends a text."""
+    frame: tuple[Sequence[int], Sequence[int]] = ((), (END,))
+    """Ids before and after every text."""
     new_words: tuple[str, ...] = ()
     """Words that became tokens of their own after the tokenizer was trained; theirs are the last ids."""
     _new: re.Pattern[str] | None = None
@@ -51,6 +53,7 @@ class Tokenizer:
             raise UserError(f"tags {', '.join(tags)} name a direction twice; list each once")
         set_parts(library, kind)
         self.kind, self.tags, self._library = kind, tuple(tags), library
+        self._drops_space = kind == "words"  # whether a text says the same with a space before it
         self._controls = dict(enumerate([*NAMES, *(tag if tag == MASK else f"<2{tag}>" for tag in tags)]))
         self._num_missing = int(kind in MISSING)  # 1: the library's id 0 is its unknown, which becomes our UNKNOWN
         self._shift = len(self._controls) - self._num_missing
@@ -109,30 +112,22 @@ class Tokenizer:
         more._new_ids = {**self._new_ids, **{word: i for i, word in enumerate(words, self.vocabulary)}}
         more._bytes = [*self._bytes, *((word if self.kind == "words" else f" {word}").encode() for word in words)]
         known = "|".join(re.escape(word) for word in sorted(more.new_words, key=len, reverse=True))
-        more._new = re.compile(rf"({'^ ?| ' if self._drops_space else ' '})({known})(?!\w)")
+        more._new = re.compile(rf"((?:{'^ ?| ' if self._drops_space else ' '})(?:{known})(?!\w))")
         return more
-
-    @property
-    def _drops_space(self) -> bool:
-        """Whether a text says the same with a space before it."""
-        return self.kind == "words"
 
     def encode(self, texts: Sequence[str], *, spaced: bool = True) -> list[list[int]]:
         """Ids of each text, without start and end; not `spaced`, texts are as they are, parts of a running one."""
-        if self._new is None:
-            return [ids for ids, _ in self._encode(self._ready(texts, spaced), places=False)]
-        return [ids for ids, _ in self._encode_new(self._ready(texts, spaced))]
+        return [ids for ids, _ in self._rows(self._ready(texts, spaced), places=False)]
 
     def places(self, texts: Sequence[str]) -> list[Placed]:
         """Ids of each text, and from where to where in it each comes, in characters."""
         ready = self._ready(texts, True)
-        found = self._encode(ready, places=True) if self._new is None else self._encode_new(ready)
-        told = []
-        for text, given, (ids, spans) in zip(texts, ready, found, strict=True):
-            before = len(given) - len(text)  # a space in front
+        placed = []
+        for text, padded, (ids, spans) in zip(texts, ready, self._rows(ready, places=True), strict=True):
+            before = len(padded) - len(text)  # a space in front
             moved = [(max(0, a - before), max(0, b - before)) for a, b in spans]
-            told.append((ids, [(a + len(text[a:b]) - len(text[a:b].lstrip()), b) for a, b in moved]))
-        return told
+            placed.append((ids, [(a + len(text[a:b]) - len(text[a:b].lstrip()), b) for a, b in moved]))
+        return placed
 
     def _ready(self, texts: Sequence[str], spaced: bool) -> list[str]:
         return [prepared(text, self.kind) if spaced else valid_unicode(text) for text in texts]
@@ -141,29 +136,27 @@ class Tokenizer:
     def _encode(self, ready: Sequence[str], *, places: bool) -> list[Placed]:
         """Ids by the library alone, with their places if they are wanted, which takes longer."""
         run = self._library.encode_batch if places else self._library.encode_batch_fast
-        found = run(ready, add_special_tokens=False)
-        ids = ([UNKNOWN if i < self._num_missing else i + self._shift for i in one.ids] for one in found)
-        return [(row, one.offsets if places else []) for row, one in zip(ids, found, strict=True)]
+        encodings = run(ready, add_special_tokens=False)
+        ids = ([UNKNOWN if i < self._num_missing else i + self._shift for i in one.ids] for one in encodings)
+        return [(row, one.offsets if places else []) for row, one in zip(ids, encodings, strict=True)]
 
-    def _encode_new(self, ready: Sequence[str]) -> list[Placed]:
+    def _rows(self, ready: Sequence[str], *, places: bool) -> list[Placed]:
         """New words by their own ids, what stands between them by the library."""
-        assert self._new is not None
-        words = [list(self._new.finditer(text)) for text in ready]
-        starts = [[0, *(word.end() for word in found)] for found in words]
-        ends = [[*(word.start() for word in found), len(text)] for found, text in zip(words, ready, strict=True)]
-        cut = [text[a:b] for text, *at in zip(ready, starts, ends, strict=True) for a, b in zip(*at, strict=True)]
-        between, told = iter(self._encode(cut, places=True)), []
-        for found, at in zip(words, starts, strict=True):
-            ids, spans = list[int](), list[tuple[int, int]]()
-            for start, word in zip_longest(at, found):
-                row, inside = next(between)
+        if self._new is None:
+            return self._encode(ready, places=places)
+        cut = [self._new.split(text) for text in ready]  # what stands between, and new words with their space, by turns
+        between = iter(self._encode([part for parts in cut for part in parts[::2]], places=True))
+        rows = []
+        for parts in cut:
+            ids, spans, start = list[int](), list[tuple[int, int]](), 0
+            for i, part in enumerate(parts):
+                is_new = i % 2
+                row, inside = ([self._new_ids[part.strip()]], [(0, len(part))]) if is_new else next(between)
                 ids += row
                 spans += [(start + a, start + b) for a, b in inside]
-                if word is not None:
-                    ids.append(self._new_ids[word[2]])
-                    spans.append(word.span())
-            told.append((ids, spans))
-        return told
+                start += len(part)
+            rows.append((ids, spans))
+        return rows
 
     def decode(self, ids: Sequence[int], *, spaced: bool = True) -> str:
         """The text again; control ids are dropped, and the unknown is shown as ⁇."""
@@ -176,7 +169,7 @@ class Tokenizer:
 
     def framed(self, ids: Sequence[int]) -> list[int]:
         """As a model reads a whole text."""
-        return [*ids, self.end]
+        return [*self.frame[0], *ids, *self.frame[1]]
 
     def prompt(self, ids: Sequence[int], start: int) -> list[int]:
         """As a model reads a text that it shall go on with; `start` precedes its texts."""
@@ -220,9 +213,7 @@ class Tokenizer:
 
     def _check(self, ids: Sequence[int]) -> None:
         if len(ids) and (min(ids) < 0 or max(ids) >= self.vocabulary):
-            raise UserError(
-                f"ids {min(ids)} to {max(ids)} are not all below {self.vocabulary}; use this tokenizer's own"
-            )
+            raise UserError(f"ids {min(ids)} to {max(ids)} are not all below {self.vocabulary}; give this tokenizer's")
 
 
 class ForeignTokenizer(Tokenizer):
@@ -238,7 +229,7 @@ class ForeignTokenizer(Tokenizer):
         frame: tuple[Sequence[int], Sequence[int]] = ((), ()),
         words: Mapping[str, int] | None = None,
     ) -> None:
-        """`frame`: ids before and after every text; `words`: ids of pieces, where they are not the library's own."""
+        """`words`: ids of pieces, where they are not the library's own."""
         check_bound("vocabulary", vocabulary)
         if odd := [i for i in chain(*frame) if not 0 <= i < vocabulary]:
             raise UserError(f"texts are framed by an id {odd[0]}, and the model has {vocabulary} words")
@@ -255,17 +246,11 @@ class ForeignTokenizer(Tokenizer):
         vocab = self._library.get_vocab(with_added_tokens=False) if words is None else words
         for symbol, i in vocab.items():
             if not 0 <= i < vocabulary:
-                raise UserError(
-                    f"the tokenizer has an id {i}, and the model {vocabulary} words; they do not belong together"
-                )
+                raise UserError(f"the tokenizer has an id {i}, and the model {vocabulary} words; copy both again")
             if i not in controls:
                 self._bytes[i] = spell(symbol)
         self._by_words = spell is _word
-        self._strips = spell is not _visible or '"Strip"' in json.dumps(library.get("decoder"))
-
-    @property
-    def _drops_space(self) -> bool:
-        return self._strips
+        self._drops_space = spell is not _visible or '"Strip"' in json.dumps(library.get("decoder"))
 
     def _ready(self, texts: Sequence[str], spaced: bool) -> list[str]:
         return [valid_unicode(text) for text in texts]
@@ -277,13 +262,12 @@ class ForeignTokenizer(Tokenizer):
         rest = [text.removeprefix(code) for text, code in zip(ready, codes, strict=True)]
         slow = places or self._words is not None  # the fast one tells no pieces
         run = self._library.encode_batch if slow else self._library.encode_batch_fast
-        found = run(rest, add_special_tokens=False)
-        told = []
-        for code, one in zip(codes, found, strict=True):
+        placed = []
+        for code, one in zip(codes, run(rest, add_special_tokens=False), strict=True):
             ids = one.ids if self._words is None else [self._words.get(p, self._unknown) for p in one.tokens]
             spans = [(a + len(code), b + len(code)) for a, b in one.offsets] if places else []
-            told.append(([self._codes[code], *ids], [(0, len(code)), *spans]) if code else (ids, spans))
-        return told
+            placed.append(([self._codes[code], *ids], [(0, len(code)), *spans]) if code else (ids, spans))
+        return placed
 
     def decode(self, ids: Sequence[int], *, spaced: bool = True) -> str:
         self._check(ids)
@@ -292,10 +276,7 @@ class ForeignTokenizer(Tokenizer):
             return text.strip()
         if self._by_words:
             return text.removeprefix(" ").replace(" \n", "\n").replace("\n ", "\n")
-        return text.removeprefix(" ") if spaced and self._strips else text
-
-    def framed(self, ids: Sequence[int]) -> list[int]:
-        return [*self.frame[0], *ids, *self.frame[1]]
+        return text.removeprefix(" ") if spaced and self._drops_space else text
 
     def prompt(self, ids: Sequence[int], start: int) -> list[int]:
         return [*self.frame[0], *ids] or [start]

@@ -8,10 +8,9 @@ import torch
 from torch import Tensor
 
 from regard.decode.config import Beam, Hypothesis
-from regard.decode.filters import apply_all, begin_all, select_all
-from regard.decode.job import Job
+from regard.decode.filters import apply_all
 from regard.decode.stepper import S
-from regard.decode.walk import greedy
+from regard.decode.walk import Job
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,13 +21,6 @@ class Finished:
     log_prob: Tensor  # (B, K)
     length: Tensor  # (B, K)
     words: Tensor  # (B, K, longest)
-
-    @staticmethod
-    def none(sentences: int, beam: int, longest: int) -> Finished:
-        size = sentences, beam
-        none = torch.full(size, -torch.inf, dtype=torch.float64)
-        length = torch.zeros(size, dtype=torch.long)
-        return Finished(none, none, length, torch.zeros(*size, longest, dtype=torch.long))
 
     def add(self, score: Tensor, log_prob: Tensor, words: Tensor) -> Finished:
         """With candidates (B, K) of one length, words (B, K, length); score -inf for those that have not ended."""
@@ -59,15 +51,6 @@ class Finished:
         ]
 
 
-def beam_search(job: Job[S, Beam]) -> list[list[Hypothesis]]:
-    """The best finished hypotheses of each sentence; a beam of one is greedy search.
-
-    (Searched to the end by the rule below, one hypothesis would go on after its own end mark, for the sake of a
-    length penalty that compares it with itself.)
-    """
-    return greedy(job) if job.search.size == 1 else breadth_first(job)
-
-
 @torch.no_grad()
 def breadth_first(job: Job[S, Beam]) -> list[list[Hypothesis]]:
     """Beam search [Graves 2012; Wu+ 2016, section 7].
@@ -81,7 +64,7 @@ def breadth_first(job: Job[S, Beam]) -> list[list[Hypothesis]]:
     tokens = job.first_tokens()
     everyone = torch.arange(total).repeat_interleave(size)
     state, tokens = state.select(everyone), tokens[everyone]
-    active = select_all(begin_all(job.filters, total), everyone)
+    active = [f.begin(total).select(everyone) for f in job.filters]
 
     rows = torch.arange(total)  # the sentence of each group of K still searching
     log_prob = torch.full((total, size), -torch.inf, dtype=torch.float64)
@@ -89,7 +72,8 @@ def breadth_first(job: Job[S, Beam]) -> list[list[Hypothesis]]:
     words = torch.zeros(total * size, 0, dtype=torch.long)
     limits = job.limits()  # of each sentence still searching
     longest = int(limits.max())
-    finished = Finished.none(total, size, longest)
+    none, lengths = torch.full_like(log_prob, -torch.inf), torch.zeros(total, size, dtype=torch.long)
+    finished = Finished(none, none, lengths, torch.zeros(total, size, longest, dtype=torch.long))
     results: list[list[Hypothesis]] = [[] for _ in range(total)]
 
     for length in range(1, longest + 1):
@@ -124,5 +108,5 @@ def breadth_first(job: Job[S, Beam]) -> list[list[Hypothesis]]:
             rows, limits, finished = rows[going], limits[going], finished.select(going)
             log_prob, index, tokens, words = log_prob[going], index[going], tokens[going], words[going]
         index, tokens, words = index.flatten(), tokens.flatten(), words.flatten(0, 1)
-        state, active = state.select(index), select_all(active, index)
+        state, active = state.select(index), [f.select(index) for f in active]
     return results

@@ -65,11 +65,14 @@ class Search:
 class Greedy(Search):
     """The likeliest word at each step."""
 
+    max_ratio: float | None = field(default=None, metadata={"derived": True})
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sample(Search):
     """A word drawn at each step; the same seed, sentence and step give the same draw in any batch."""
 
+    max_ratio: float | None = field(default=None, metadata={"derived": True})
     seed: int = 0
     temperature: float = 1.0
     top_k: int | None = None
@@ -90,7 +93,7 @@ class Beam(Search):
     """The likeliest sentences that a breadth-first search with `size` survivors per step finds."""
 
     size: int = 5
-    num_best: int = 1
+    num_best: int = field(default=1, metadata={"derived": True})
     """Hypotheses to give back, best first."""
     ahead: int = field(default=8, metadata={"derived": True})
     """A search ends when no open hypothesis could win by so many more words, even if they cost nothing."""

@@ -133,15 +133,7 @@ class Listen(Filter):
         return torch.where(stops, over, log_probs) if stops.any() else log_probs
 
 
-def begin_all(filters: Sequence[Filter], sentences: int) -> list[Filter]:
-    return [f.begin(sentences) for f in filters]
-
-
 def apply_all(filters: Sequence[Filter], log_probs: Tensor, history: Tensor) -> Tensor:
     for f in filters:
         log_probs = f.apply(log_probs, history)
     return log_probs
-
-
-def select_all(filters: Sequence[Filter], index: Tensor) -> list[Filter]:
-    return [f.select(index) for f in filters]

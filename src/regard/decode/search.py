@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from regard.decode.beam import beam_search
+from regard.decode.beam import breadth_first
 from regard.decode.config import Beam, Greedy, Hypothesis, Sample, Search
 from regard.decode.filters import Filter, Forbid
-from regard.decode.job import Job
 from regard.decode.stepper import S, Stepper
-from regard.decode.walk import greedy, sample
+from regard.decode.walk import Job, greedy, sample
 from regard.shapes import Padded
 
 
@@ -31,5 +30,7 @@ def decode(
 SEARCHES: dict[type[Search], Callable[[Any], list[list[Hypothesis]]]] = {
     Greedy: greedy,
     Sample: sample,
-    Beam: beam_search,
+    # Searched by breadth's rule to the end, a beam of one would go on after its own end mark, for the sake of a length
+    # penalty that compares it with itself.
+    Beam: lambda job: greedy(job) if job.search.size == 1 else breadth_first(job),
 }

@@ -33,15 +33,10 @@ class Step(Generic[S]):
 class Stepper(Protocol[S]):
     """A model that can be asked for the next word, over and over."""
 
-    @property
-    def start(self) -> int:
-        """The token that every output is preceded by."""
-        ...
-
-    @property
-    def end(self) -> int:
-        """The token that ends an output."""
-        ...
+    start: int
+    """The token that every output is preceded by."""
+    end: int
+    """The token that ends an output."""
 
     def begin(self, batch: Any, prefix: Padded | None = None, *, watch: bool = False) -> S:
         """Read the sources, and all but the last token of each prefix; the first `step` takes that one.

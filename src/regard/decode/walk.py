@@ -1,24 +1,49 @@
-"""One word after the other, without looking back: greedy search and sampling."""
+"""What a search is asked to do; and the searches that go word by word, without looking back: greedy and sampling."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from regard.decode.config import Hypothesis, Sample, Search
-from regard.decode.filters import apply_all, begin_all, select_all
-from regard.decode.job import Job
-from regard.decode.stepper import S
+from regard.decode.filters import Filter, apply_all
+from regard.decode.stepper import S, Stepper
 from regard.rng import Key, uniforms
 from regard.shapes import Padded
 
+How = TypeVar("How", bound=Search, covariant=True)
 # From log-probabilities (N, V), the rows' sentences (N,) and the step to one word for each row (N,).
 Choice = Callable[[Tensor, Tensor, int], Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Job(Generic[S, How]):
+    """A batch of sources for a model, how to search, and what holds for this batch."""
+
+    stepper: Stepper[S]
+    batch: Any
+    search: How
+    filters: Sequence[Filter] = ()
+    prefix: Padded | None = None  # what every output begins with, read before the first step
+    sentences: Sequence[int] | None = None  # the members' numbers within a larger job
+
+    def limits(self) -> Tensor:
+        """Tokens that each sentence's output may have (B,)."""
+        longest = getattr(self.stepper, "longest", None)  # that its positions allow
+        lengths = self.batch.lengths.numpy() if isinstance(self.batch, Padded) else None
+        read = 1 if self.prefix is None else self.prefix.lengths.numpy()  # the start token alone
+        return torch.from_numpy(self.search.limits(len(self.batch), lengths, longest, read))
+
+    def first_tokens(self) -> Tensor:
+        """The tokens that the first step takes (B,)."""
+        if self.prefix is not None:
+            return self.prefix.tokens.gather(1, self.prefix.lengths[:, None] - 1)[:, 0]
+        return torch.full((len(self.batch),), self.stepper.start)
 
 
 @torch.no_grad()
@@ -27,7 +52,7 @@ def walk(job: Job[S, Search], choose: Choice) -> list[list[Hypothesis]]:
     stepper, search, total = job.stepper, job.search, len(job.batch)
     state = stepper.begin(job.batch, job.prefix)
     tokens = job.first_tokens()
-    active = begin_all(job.filters, total)
+    active = [f.begin(total) for f in job.filters]
     rows = torch.arange(total)  # the sentence of each row still walking
     limits = job.limits()
     said = torch.zeros(total, int(limits.max()), dtype=torch.long)
@@ -47,7 +72,7 @@ def walk(job: Job[S, Search], choose: Choice) -> list[list[Hypothesis]]:
             if len(index) == 0:
                 break
             rows, tokens, state = rows[index], tokens[index], state.select(index)
-            active = select_all(active, index)
+            active = [f.select(index) for f in active]
     return [
         [Hypothesis(tokens=words, log_prob=p, score=p / search.normaliser(len(words)))]
         for words, p in zip(Padded(said, lengths).lists(), log_prob.tolist(), strict=True)
@@ -62,20 +87,18 @@ def greedy(job: Job[S, Search]) -> list[list[Hypothesis]]:
 def sample(job: Job[S, Sample]) -> list[list[Hypothesis]]:
     """A word drawn at each step, by a number that depends on (seed, sentence, step) alone, in any batch."""
     numbers = np.asarray(range(len(job.batch)) if job.sentences is None else job.sentences, dtype=np.int64)
-    return walk(job, partial(_draw, job.search, numbers))
 
+    def draw(log_probs: Tensor, rows: Tensor, step: int) -> Tensor:
+        """The word at which the cumulated probability, likeliest first, passes a uniform number."""
+        number = torch.from_numpy(uniforms(Key(job.search.seed, ("sample",)), numbers[rows.numpy()], step))
+        ordered, words = truncate(log_probs, job.search)
+        reached = ordered.double().softmax(-1).cumsum(-1)
+        # Rounding may leave the last sum below 1; never draw a word of probability 0 for it.
+        place = (reached <= number[:, None] * reached[:, -1:]).sum(-1)
+        place = place.minimum((ordered > -torch.inf).sum(-1) - 1)
+        return words.gather(1, place[:, None])[:, 0]
 
-def _draw(
-    search: Sample, numbers: np.ndarray[Any, np.dtype[np.int64]], log_probs: Tensor, rows: Tensor, step: int
-) -> Tensor:
-    """The word at which the cumulated probability, likeliest first, passes a uniform number."""
-    number = torch.from_numpy(uniforms(Key(search.seed, ("sample",)), numbers[rows.numpy()], step))
-    ordered, words = truncate(log_probs, search)
-    reached = ordered.double().softmax(-1).cumsum(-1)
-    # Rounding may leave the last sum below 1; never draw a word of probability 0 for it.
-    place = (reached <= number[:, None] * reached[:, -1:]).sum(-1)
-    place = place.minimum((ordered > -torch.inf).sum(-1) - 1)
-    return words.gather(1, place[:, None])[:, 0]
+    return walk(job, draw)
 
 
 def truncate(log_probs: Tensor, search: Sample) -> tuple[Tensor, Tensor]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,6 +17,8 @@ from regard.attention.multihead import MultiheadAttention
 from regard.attention.site import Site, Trace
 from regard.engine.engine import Rows
 from regard.errors import UserError
+from regard.models.seq2seq import Seq2seq
+from regard.models.writer import LanguageModel
 from regard.nn.embed import OutputHead
 from regard.shapes import Padded
 
@@ -24,17 +26,7 @@ LIKELY = 5  # words that are told of each step
 MOST = 3 << 26  # numbers that a pass may hold at once, of 4 bytes each: 0.8 GB
 TOGETHER = 64  # pairs of a pass, at most
 ROWS = 256  # steps whose probabilities are computed at once
-
-
-class Explainable(Protocol):
-    """A model with a teacher-forced pass."""
-
-    @property
-    def start(self) -> int: ...
-
-    def __call__(self, *given: Any) -> Any:
-        """Logits (B, T, V) of the word after each of target (B, T), from a source if it has one, the target, a site."""
-        ...
+Choices = list[list[tuple[int, float]]]  # at each step the likeliest words, with their probabilities
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +40,7 @@ class Explanation:
     source: list[int]
     target: list[int]
     log_probs: Tensor
-    likely: list[list[tuple[int, float]]]
-    """At each step the likeliest words, with their probabilities."""
+    likely: Choices
     maps: dict[str, Tensor]
     first: int = 0
     """The token before the output's first."""
@@ -110,13 +101,13 @@ def _numbers(model: Any, source: int, target: int) -> tuple[int, int]:
 
 
 @torch.no_grad()
-def likelihood(model: Explainable, tokens: Sequence[int], last: int) -> tuple[Tensor, list[list[tuple[int, float]]]]:
+def likelihood(model: LanguageModel[Any], tokens: Sequence[int], last: int) -> tuple[Tensor, Choices]:
     """Of the last tokens of a text: log-probabilities, and at each step the likeliest words; nothing is traced."""
     return _told(model(torch.tensor([tokens[:-1]]))[0, -last:], tokens[-last:])
 
 
 @torch.no_grad()
-def explain_text(model: Explainable, tokens: Sequence[int], shown: int | None = None) -> Explanation:
+def explain_text(model: LanguageModel[Any], tokens: Sequence[int], shown: int | None = None) -> Explanation:
     """Of a model without a source: what each step looked at that said the tokens after the first."""
     check_size(model, 0, len(tokens) - 1, shown=shown)
     trace, said = Trace(), list(tokens[1:])
@@ -127,7 +118,7 @@ def explain_text(model: Explainable, tokens: Sequence[int], shown: int | None = 
 
 @torch.no_grad()
 def explain(
-    model: Explainable, source: Padded, outputs: Rows, trace: Trace | None = None, shown: int | None = None
+    model: Seq2seq[Any], source: Padded, outputs: Rows, trace: Trace | None = None, shown: int | None = None
 ) -> list[Explanation]:
     """For each sentence of a batch and its output (tokens as a search gives them, or any others)."""
     if len(outputs) != len(source):
@@ -143,7 +134,7 @@ def explain(
     return told
 
 
-def saliency(model: Explainable, told: Explanation) -> Tensor:
+def saliency(model: Seq2seq[Any] | LanguageModel[Any], told: Explanation) -> Tensor:
     """Gradient times input: by what share each word that was read moved each word that was said (T, S).
 
     For a model without a source these are the words before, (T, T), from what the first step took.
@@ -165,9 +156,9 @@ def _shifted(first: int, target: Tensor) -> Tensor:
     return torch.cat((torch.full_like(target[:, :1], first), target[:, :-1]), 1)
 
 
-def _told(logits: Tensor, said: Sequence[int]) -> tuple[Tensor, list[list[tuple[int, float]]]]:
+def _told(logits: Tensor, said: Sequence[int]) -> tuple[Tensor, Choices]:
     """Log-probabilities of what was said, and at each step the likeliest words with their probabilities."""
-    found, likely = list[Tensor](), list[list[tuple[int, float]]]()
+    found, likely = list[Tensor](), Choices()
     for some, words in zip(logits.split(ROWS), torch.tensor(said).split(ROWS), strict=True):
         log_probs = some.log_softmax(-1)
         top = log_probs.topk(min(LIKELY, log_probs.shape[-1]))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ctypes as c
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import fields, replace
 from functools import lru_cache
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -115,7 +117,7 @@ class NativeEngine:
         prompts = [[self.model.start]] * len(sources) if translates else sources
         positions = len(self.model.places["target"]) if "target" in self.model.places else None
         limits = search.limits(len(sources), [*map(len, sources)], positions, [*map(len, prompts)])
-        longest, count = int(limits.max()), len(sources)
+        longest = int(limits.max())
         beam, best = (search.size, search.num_best) if isinstance(search, Beam) else (1, 1)
         out = Outputs(limits, best)
         given: dict[str, Array] = {
@@ -133,13 +135,13 @@ class NativeEngine:
         if isinstance(search, Sample):
             how |= {"temperature": search.temperature, "top_p": search.top_p, "top_k": search.top_k or 0}
             how["seed"] = Key(search.seed, ("sample",)).word()
-        batch = self.batch_size or min(TOGETHER, -(-count // self.threads))
+        batch = self.batch_size or min(TOGETHER, -(-len(sources) // self.threads))
         ahead = min(search.ahead, longest) if isinstance(search, Beam) else 0
-        how |= {"sentences": count, "beam": beam, "num_best": best, "ahead": ahead, "longest": longest}
+        how |= {"sentences": len(sources), "beam": beam, "num_best": best, "ahead": ahead, "longest": longest}
         how |= {size: len(given[name]) for name, size in SIZES.items() if name in given}
         how |= {name: array.ctypes.data for name, array in given.items()}
-        with Callbacks(tick, heard) as callbacks:
-            job = CJob(threads=self.threads, batch=batch, **callbacks.given, **how)
+        with _callbacks(tick, heard) as calls:
+            job = CJob(threads=self.threads, batch=batch, **calls, **how)
             self._call(self.library.regard_decode, self.handle, c.byref(job), self.level)
         return out.hypotheses()
 
@@ -165,40 +167,32 @@ class NativeEngine:
             raise UserError(f"the native engine: {error.value.decode()}")
 
 
-class Callbacks:
+@contextmanager
+def _callbacks(tick: Tick, heard: Heard) -> Iterator[dict[str, Any]]:
     """What the engine calls back; an exception there, or Ctrl-C, ends the work and is raised after it."""
+    failures: list[BaseException] = []
+    cancelled, done = c.c_int32(0), count(1)
 
-    def __init__(self, tick: Tick, heard: Heard) -> None:
-        self.failed: list[BaseException] = []
-        self.cancelled, self.done = c.c_int32(0), 0
-        self.given: dict[str, Any] = {"cancelled": c.addressof(self.cancelled)}
-
-        def told(sentence: int) -> None:
-            self.done += 1
-            if tick is not None:
-                tick(self.done)
-
-        self.given["told"] = CTold(self._kept(told))
-        if heard is not None:
-            self.given["heard"] = CHeard(self._kept(lambda sentence, tokens, length: heard(tokens[:length])))
-
-    def _kept(self, function: Callable[..., Any]) -> Callable[..., int]:
+    def kept(function: Callable[..., Any]) -> Callable[..., int]:
         def call(*given: Any) -> int:
             try:
                 return int(function(*given) or 0)
             except BaseException as error:
-                self.failed.append(error)
-                self.cancelled.value = 1
+                failures.append(error)
+                cancelled.value = 1
                 return 1
 
         return call
 
-    def __enter__(self) -> Callbacks:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.failed:
-            raise self.failed[0]
+    calls: dict[str, Any] = {"cancelled": c.addressof(cancelled)}
+    calls["told"] = CTold(kept(lambda sentence: None if tick is None else tick(next(done))))
+    if heard is not None:
+        calls["heard"] = CHeard(kept(lambda sentence, tokens, length: heard(tokens[:length])))
+    try:
+        yield calls
+    finally:
+        if failures:
+            raise failures[0]
 
 
 class Outputs:

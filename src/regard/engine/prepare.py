@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from regard.attention.config import AttentionConfig, PositionConfig, alibi_slopes
+from regard.attention.config import PositionConfig, alibi_slopes
 from regard.bounds import memory
 from regard.errors import UserError
 from regard.files import SUM, open_regular, write
@@ -91,10 +91,10 @@ def refusal(config: ModelConfig) -> str | None:
 def prepare(config: ModelConfig, weights: Mapping[str, Array], *, small: bool = False) -> Prepared:
     """From weights as they are stored; `small` makes bytes of them."""
     config = _checked(config)
-    preparation = Preparation(config, weights, small)
+    preparation = Preparation(config, weights, settings := _settings(config, small))
     slopes = alibi_slopes(config.num_heads) if config.position.kind == "alibi" else np.zeros(config.num_heads)
     arrays = [_row(slopes), *preparation.all()]
-    return Prepared(_settings(config, small), config.start, config.position, arrays, preparation.places())
+    return Prepared(settings, config.start, config.position, arrays, preparation.places())
 
 
 def weights_of(model: Any) -> dict[str, Array]:
@@ -163,24 +163,24 @@ def _checked(config: ModelConfig) -> NativeConfig:
 
 
 def _settings(config: NativeConfig, small: bool) -> Settings:
-    attention = config.attention
-    root = config.width**0.5 if isinstance(config, TransformerConfig) and config.scaled_embedding else 1.0
+    attention, two = config.attention, config if isinstance(config, TransformerConfig) else None
+    root = config.width**0.5 if two and two.scaled_embedding else 1.0
     return Settings(
         width=config.width,
         hidden=config.hidden,
         heads=config.num_heads,
         groups=attention.groups,
         head=attention.head_width,
-        encoder_layers=config.encoder_layers if isinstance(config, TransformerConfig) else 0,
+        encoder_layers=two.encoder_layers if two else 0,
         decoder_layers=config.decoder_layers if isinstance(config, TransformerConfig) else config.num_layers,
-        source_words=config.source_vocabulary if isinstance(config, TransformerConfig) else 0,
+        source_words=two.source_vocabulary if two else 0,
         target_words=config.target_vocabulary if isinstance(config, TransformerConfig) else config.vocabulary,
         end=config.end,
         activation=ACTIVATIONS[GATED.get(config.activation, config.activation)],
         gated=int(config.activation in GATED),
         rms=int(config.norm == "rms"),
         placement=PLACEMENTS[config.placement],
-        embedding_norm=int(isinstance(config, TransformerConfig) and config.embedding_norm),
+        embedding_norm=int(two is not None and two.embedding_norm),
         rotary=int(config.position.kind == "rotary"),
         context=(config.context or 0) if isinstance(config, GptConfig) else 0,
         bytes=1 if small else 4,
@@ -194,10 +194,10 @@ def _settings(config: NativeConfig, small: bool) -> Settings:
 class Preparation:
     """Takes weights by name, in the order of native/model.hpp."""
 
-    def __init__(self, config: NativeConfig, weights: Mapping[str, Array], small: bool) -> None:
-        self.config, self.weights, self.small = config, weights, small
-        self.attention: AttentionConfig = config.attention
-        self.width = _up(config.width)
+    def __init__(self, config: NativeConfig, weights: Mapping[str, Array], settings: Settings) -> None:
+        self.config, self.weights, self.settings = config, weights, settings
+        self.two = settings.encoder_layers > 0
+        self.own = "target_embedding" if self.two else "embedding"
         self.tables: dict[str, list[Array]] = {}
 
     def places(self) -> dict[str, Array]:
@@ -205,30 +205,22 @@ class Preparation:
         longest = self.config.position.max_length
         if longest is None:
             return {}
-        two = isinstance(self.config, TransformerConfig)
-        sides = {"source": "source_embedding", "target": "target_embedding"} if two else {"target": "embedding"}
-        name = "position.encoding.table"
-        return {
-            side: _filled(self._take(f"{own}.{name}", longest, self.config.width), 0, self.width)
-            for side, own in sides.items()
-        }
+        sides = {"source": "source_embedding", "target": self.own} if self.two else {"target": self.own}
+        tables = {side: f"{embedding}.position.encoding.table" for side, embedding in sides.items()}
+        return {s: _filled(self._take(name, longest, self.settings.width), but=0) for s, name in tables.items()}
 
     def all(self) -> Iterator[Array]:
-        config, two = self.config, isinstance(self.config, TransformerConfig)
-        own = "target_embedding" if two else "embedding"
-        normed = isinstance(config, TransformerConfig) and config.embedding_norm
-        if isinstance(config, TransformerConfig):
-            layers, words = config.decoder_layers, config.target_vocabulary
-            yield from self._table(config.source_vocabulary, ["source_embedding.table"])
+        settings, normed = self.settings, self.settings.embedding_norm
+        if self.two:
+            yield from self._table(settings.source_words, ["source_embedding.table"])
             yield from self._norm("source_embedding.norm" if normed else "")
-            yield from self._stack("encoder", config.encoder_layers, cross=False)
-        else:
-            layers, words = config.num_layers, config.vocabulary
-        names = ["source_embedding.table", f"{own}.table", "head.table"]  # tables that are one have the first's name
-        yield from self._table(words, names[:2])
-        yield from self._norm(f"{own}.norm" if normed else "")
-        yield from self._stack("decoder", layers, cross=two)
-        yield from self._table(words, names, "head.bias")
+            yield from self._stack("encoder", settings.encoder_layers, cross=False)
+        # Tables that are one have the first's name.
+        names = ["source_embedding.table", f"{self.own}.table", "head.table"]
+        yield from self._table(settings.target_words, names[:2])
+        yield from self._norm(f"{self.own}.norm" if normed else "")
+        yield from self._stack("decoder", settings.decoder_layers, cross=self.two)
+        yield from self._table(settings.target_words, names, "head.bias")
 
     def _take(self, name: str, *shape: int) -> Array:
         found = self.weights.get(name)
@@ -241,8 +233,8 @@ class Preparation:
         return self._take(name, size) if name in self.weights else np.zeros(size, np.float32)
 
     def _stack(self, name: str, layers: int, *, cross: bool) -> Iterator[Array]:
-        config, heads, groups = self.config, self.attention.num_heads, self.attention.groups
-        hidden, placed = _up(config.hidden), config.placement != "none"
+        config, settings, placed = self.config, self.settings, self.config.placement != "none"
+        heads, groups = settings.heads, settings.groups
         turned = config.position.kind == "rotary" and config.position.layout == "interleaved"
         for i in range(layers):
             block = f"{name}.blocks.{i}"
@@ -257,50 +249,46 @@ class Preparation:
                 yield from self._heads((f"{across}.to_k", groups, False), (f"{across}.to_v", groups, False))
                 yield from self._out(f"{across}.to_out")
             yield from self._norm(f"{block}.feedforward_residual.norm" if placed else "")
-            ups = [f"{think}.gate", f"{think}.up"] if config.activation in GATED else [f"{think}.up"]
-            weights = [
-                _filled(self._take(f"{up}.weight", config.hidden, config.width), hidden, self.width) for up in ups
-            ]
-            biases = [_filled(self._bias(f"{up}.bias", config.hidden), hidden) for up in ups]
-            yield from self._matrix(np.concatenate(weights), np.concatenate(biases))
-            down = _filled(self._take(f"{think}.down.weight", config.width, config.hidden), self.width, hidden)
-            yield from self._matrix(down, _filled(self._bias(f"{think}.down.bias", config.width), self.width))
+            ups = [f"{think}.gate", f"{think}.up"] if settings.gated else [f"{think}.up"]
+            yield from self._linear(ups, settings.hidden, settings.width)
+            yield from self._linear([f"{think}.down"], settings.width, settings.hidden)
         yield from self._norm(f"{name}.norm" if config.placement == "pre" else "")
+
+    def _linear(self, names: list[str], columns: int, depth: int) -> Iterator[Array]:
+        weights = [_filled(self._take(f"{name}.weight", columns, depth)) for name in names]
+        biases = [_filled(self._bias(f"{name}.bias", columns)) for name in names]
+        yield from self._matrix(np.concatenate(weights), np.concatenate(biases))
 
     def _heads(self, *maps: tuple[str, int, bool]) -> Iterator[Array]:
         """Projections to heads, each filled up to 16s; turned ones have pairs apart, first halves first."""
-        weights, biases, head = list[Array](), list[Array](), self.attention.head_width
+        weights, biases, head = list[Array](), list[Array](), self.settings.head
         for name, heads, turned in maps:
-            both = (
-                self._take(f"{name}.weight", heads * head, self.config.width),
-                self._bias(f"{name}.bias", heads * head),
-            )
-            for one, to in zip(both, (weights, biases), strict=True):
-                split = one.reshape(heads, head, -1)
+            weight = self._take(f"{name}.weight", heads * head, self.settings.width)
+            bias = self._bias(f"{name}.bias", heads * head)
+            for one, to in ((weight, weights), (bias, biases)):
+                split = one.reshape(heads, head, *one.shape[1:])
                 if turned:
                     split = np.concatenate((split[:, 0::2], split[:, 1::2]), 1)
-                to.append(_filled(split, heads, _up(head)).reshape(heads * _up(head), -1))
-        yield from self._matrix(_filled(np.concatenate(weights), 0, self.width), np.concatenate(biases))
+                to.append(_filled(split, but=0).reshape(heads * _up(head), -1))
+        yield from self._matrix(np.concatenate(weights), np.concatenate(biases))
 
     def _out(self, name: str) -> Iterator[Array]:
-        width, heads, head = self.config.width, self.attention.num_heads, self.attention.head_width
+        width, heads, head = self.settings.width, self.settings.heads, self.settings.head
         split = self._take(f"{name}.weight", width, heads * head).reshape(width, heads, head)
-        flat = _filled(split, self.width, heads, _up(head)).reshape(self.width, -1)
-        yield from self._matrix(flat, _filled(self._bias(f"{name}.bias", width), self.width))
+        bias = self._bias(f"{name}.bias", width)
+        yield from self._matrix(_filled(split, but=1).reshape(_up(width), -1), _filled(bias))
 
     def _norm(self, name: str) -> Iterator[Array]:
         """None where it has no name."""
         if name:
-            width = self.config.width
-            yield _row(_filled(self._take(f"{name}.weight", width), self.width))
-            yield _row(_filled(self._bias(f"{name}.bias", width), self.width))
+            yield _row(_filled(self._take(f"{name}.weight", self.settings.width)))
+            yield _row(_filled(self._bias(f"{name}.bias", self.settings.width)))
 
     def _table(self, words: int, names: list[str], bias: str = "") -> Iterator[Array]:
         """Of words; those that fill it up can never be said."""
         name = next((name for name in reversed(names) if name in self.weights), names[0])
         if name not in self.tables:
-            table = self._take(name, words, self.config.width)
-            self.tables[name] = list(self._panels(_filled(table, _up(words), self.width)))
+            self.tables[name] = list(self._panels(_filled(self._take(name, words, self.settings.width))))
         yield from self.tables[name]
         told = np.full(_up(words), -np.inf, np.float32)
         told[:words] = self._bias(bias, words)
@@ -313,7 +301,7 @@ class Preparation:
     def _panels(self, weight: Array) -> Iterator[Array]:
         """(columns, depth) by panels of 16 columns: numbers (depth, 16), bytes (depth / 4, 16, 4) and their scales."""
         columns, depth = weight.shape
-        if not self.small:
+        if self.settings.bytes == 4:
             numbers = weight.reshape(-1, 16, depth).swapaxes(1, 2)
             yield np.ascontiguousarray(numbers, np.float32).reshape(columns, depth)
             return
@@ -327,9 +315,9 @@ def _up(size: int) -> int:
     return -(-size // 16) * 16
 
 
-def _filled(x: Array, *sizes: int) -> Array:
-    """With zeros up to these sizes; 0 leaves one as it is."""
-    return np.pad(x, [(0, max(0, size - n)) for n, size in zip(x.shape, [*sizes, *[0] * x.ndim], strict=False)])
+def _filled(x: Array, but: int | None = None) -> Array:
+    """With zeros up to 16s along all axes but one."""
+    return np.pad(x, [(0, 0 if axis == but else _up(size) - size) for axis, size in enumerate(x.shape)])
 
 
 def _row(x: Array) -> Array:

@@ -45,7 +45,7 @@ class TorchEngine:
         def work(members: list[int]) -> tuple[list[int], list[list[Hypothesis]]]:
             batch = Padded.of([sources[i] for i in members])
             prompts = batch if isinstance(self.model, LanguageModel) else None
-            forced: list[Filter] = [] if prefixes is None else [ForcedPrefix.of([prefixes[i] for i in members])]
+            forced = [] if prefixes is None else [ForcedPrefix.of([prefixes[i] for i in members])]
             own = [*forced, *filters]
             return members, decode(self.model, batch, search, filters=own, prefix=prompts, sentences=members)
 

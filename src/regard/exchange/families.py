@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any
 
 from regard.attention.config import PositionConfig
@@ -59,22 +60,28 @@ class Given:
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """One kind of foreign model: what is called otherwise, what is always so, and the rest as two functions."""
+    """One kind of foreign model: tables by their names of settings, and a function for what no table can say."""
 
     architecture: str
     shape: type[ModelConfig]
     numbers: dict[str, str]
-    """Settings of ours, and what they are called there."""
+    """Those that every folder has to give, and what they are here."""
     fixed: dict[str, Any]
     """Settings of ours that all of them have."""
     known: dict[str, Any] = field(default_factory=dict)
     """Settings of theirs, and the one value that is known here."""
     rates: dict[str, str]
-    """Rates of dropout of theirs, and what they are here; of two that are one here, the last counts."""
+    """Rates of dropout, and what they are here; of two that are one here, the last counts."""
     activation: str = ""
     """What theirs is called."""
+    positions: str
+    """Their kind."""
     read: Callable[[Given], dict[str, Any]]
-    write: Callable[[Any], dict[str, Any]]
+    """The settings of ours that no table gives."""
+    defaults: dict[str, bool | int]
+    """Switches and ids of tokens, as they are where a folder does not say; `writes` has what they are here."""
+    writes: dict[str, Any]
+    """All else that is written: the name of a setting of ours, a function of them all, or what is always the same."""
     rules: Callable[[Any], list[Rule]]
     prefix: str
     """Of their names; it is missing where the trunk alone was saved."""
@@ -86,16 +93,21 @@ class Family:
     def to_ours(self, values: Mapping[str, Any]) -> ModelConfig:
         """Raises UserError with everything that is unknown here."""
         given = Given(values)
-        settings = {ours: given.number(theirs) for ours, theirs in self.numbers.items()}
+        settings = {ours: given.number(theirs) for theirs, ours in self.numbers.items()}
         for name, value in self.known.items():
             given.only(name, value, value)
         if self.activation:
             settings["activation"] = ACTIVATIONS[given.only(self.activation, None, *ACTIVATIONS)]
         settings |= {ours: given.rate(theirs) for theirs, ours in self.rates.items()}
         settings |= self.read(given)
+        for name, default in self.defaults.items():
+            switch = isinstance(default, bool)
+            settings[self.writes[name]] = (
+                given.only(name, default, True, False) if switch else given.token(name, default)
+            )
         if given.problems:
             raise UserError("; ".join(given.problems))
-        return self.shape(**self.fixed, **settings)
+        return self.shape(**{**settings, **self.fixed})
 
     def to_theirs(self, config: Any) -> dict[str, Any]:
         """Raises UserError with everything that these models cannot have."""
@@ -105,43 +117,32 @@ class Family:
             problems.append(f"activation: {config.activation}, not {', '.join(dict.fromkeys(ACTIVATIONS.values()))}")
         if problems:
             raise UserError(f"{self.architecture} cannot have model.{'; model.'.join(problems)}")
-        values = {theirs: getattr(config, ours) for ours, theirs in self.numbers.items()}
-        values |= {theirs: getattr(config, ours) for theirs, ours in self.rates.items()}
+        place = config.position
+        plain = place.kind != "sinusoid" or (place.base, place.place) == (10000.0, "embedding")
+        if place.kind != self.positions or not plain:
+            raise UserError(f"its positions are {self.positions}, and these are {place.kind}")
+        values = {theirs: getattr(config, ours) for theirs, ours in {**self.numbers, **self.rates}.items()}
         if self.activation:
             values[self.activation] = next(t for t, ours in ACTIVATIONS.items() if ours == config.activation)
-        return {"architectures": [self.architecture], **self.known, **values, **self.write(config)}
+        for name, value in self.writes.items():
+            value = attrgetter(value) if isinstance(value, str) else value
+            values[name] = value(config) if callable(value) else value
+        return {"architectures": [self.architecture], **self.known, **values}
 
 
-def _learned(given: Given, name: str) -> PositionConfig:
+def _learned(given: Given, name: str = "max_position_embeddings") -> PositionConfig:
     return PositionConfig(kind="learned", max_length=given.number(name))
 
 
-def _length(config: Any) -> int:
-    if config.position.kind != "learned":
-        raise UserError(f"its positions are learned, and these are {config.position.kind}")
-    return int(config.position.max_length)
-
-
 def _read_gpt2(given: Given) -> dict[str, Any]:
-    return {
-        "hidden": given.number("n_inner", 4 * given.number("n_embd")),
-        "position": _learned(given, "n_positions"),
-        "tied": given.only("tie_word_embeddings", True, True, False),
-        "start": given.token("bos_token_id", 50256),
-        "end": given.token("eos_token_id", 50256),
-    }
-
-
-def _write_gpt2(config: GptConfig) -> dict[str, Any]:
-    tokens = {"bos_token_id": config.start, "eos_token_id": config.end}
-    lengths = {"n_inner": config.hidden, "n_positions": _length(config)}
-    return {**lengths, **tokens, "tie_word_embeddings": config.tied}
+    hidden = given.number("n_inner", 4 * given.number("n_embd"))
+    return {"hidden": hidden, "position": _learned(given, "n_positions")}
 
 
 def _read_llama(given: Given) -> dict[str, Any]:
     turning = given.values.get("rope_parameters") or given.values.get("rope_scaling") or {}
     turning = turning if isinstance(turning, dict) else {"type": turning}
-    Given.only(given, "rope_type", turning.get("rope_type", turning.get("type", "default")), "default")
+    given.only("rope_type", turning.get("rope_type", turning.get("type", "default")), "default")
     base = Given({"rope_theta": 10000.0, **turning, **given.values}).number("rope_theta")
     bias = given.only("attention_bias", False, False, True)
     given.only("mlp_bias", False, bias)
@@ -150,43 +151,22 @@ def _read_llama(given: Given) -> dict[str, Any]:
         "head_width": given.number("head_dim") if given.values.get("head_dim") else None,
         "position": PositionConfig(kind="rotary", layout="halves", base=float(base)),
         "bias": bias,
-        "tied": given.only("tie_word_embeddings", False, True, False),
-        "start": given.token("bos_token_id", 1),
-        "end": given.token("eos_token_id", 2),
     }
 
 
-def _write_llama(config: GptConfig) -> dict[str, Any]:
-    if config.position.kind != "rotary":
-        raise UserError(f"its positions are rotary, and these are {config.position.kind}")
-    base = {"rope_theta": config.position.base}
-    return {
-        "num_key_value_heads": config.attention.groups, "head_dim": config.attention.head_width,
-        **base, "rope_parameters": {"rope_type": "default", **base}, "max_position_embeddings": 2048,
-        "attention_bias": config.bias, "mlp_bias": config.bias, "tie_word_embeddings": config.tied,
-        "bos_token_id": config.start, "eos_token_id": config.end,
-    }  # fmt: skip
-
-
 def _read_mistral(given: Given) -> dict[str, Any]:
-    settings = {name: value for name, value in _read_llama(given).items() if name != "bias"}
-    return {**settings, "context": given.number("sliding_window") if given.values.get("sliding_window") else None}
-
-
-def _write_mistral(config: GptConfig) -> dict[str, Any]:
-    return {**_write_llama(config), "sliding_window": config.context, "max_position_embeddings": config.context or 2048}
+    context = given.number("sliding_window") if given.values.get("sliding_window") else None
+    return {**_read_llama(given), "context": context}
 
 
 def _read_bert(given: Given) -> dict[str, Any]:
     named = given.values.get("architectures")
-    values = {"architectures": named[0] if isinstance(named, list) and named else "BertModel"}
-    heads = Given(values)
-    kind = heads.only("architectures", "BertModel", "BertModel", "BertForMaskedLM", "BertForPreTraining")
+    heads = Given({"architectures": named[0] if isinstance(named, list) and named else "BertModel"})
+    kind = heads.only("architectures", None, "BertModel", "BertForMaskedLM", "BertForPreTraining")
     given.problems += heads.problems
     last = given.number("vocab_size") - 1
     return {
-        "position": _learned(given, "max_position_embeddings"),
-        "tied": given.only("tie_word_embeddings", True, True, False),
+        "position": _learned(given),
         "pooler": kind != "BertForMaskedLM",
         "next_sentence": kind == "BertForPreTraining",
         "guesses": kind != "BertModel",
@@ -196,149 +176,135 @@ def _read_bert(given: Given) -> dict[str, Any]:
     }
 
 
-def _write_bert(config: BertConfig) -> dict[str, Any]:
-    heads = ("BertForPreTraining" if config.next_sentence else "BertForMaskedLM") if config.guesses else "BertModel"
-    return {
-        "architectures": [heads], "max_position_embeddings": _length(config), "tie_word_embeddings": config.tied,
-        "pad_token_id": 0, "cls_token_id": config.start, "sep_token_id": config.end, "mask_token_id": config.mask,
-    }  # fmt: skip
+def _bert_heads(config: BertConfig) -> list[str]:
+    return [("BertForPreTraining" if config.next_sentence else "BertForMaskedLM") if config.guesses else "BertModel"]
 
 
 def _read_pair(given: Given) -> dict[str, Any]:
     for name in ("attention_heads", "ffn_dim"):
         both = given.number(f"encoder_{name}")
         given.only(f"decoder_{name}", both, both)
-    return {
-        "source_vocabulary": given.number("vocab_size"),
-        "scaled_embedding": given.only("scale_embedding", False, True, False),
-        "end": given.token("eos_token_id", 2),
-        "start": given.token("decoder_start_token_id", 2),
-    }
-
-
-def _read_marian(given: Given) -> dict[str, Any]:
-    return {**_read_pair(given), "position": PositionConfig(layout="halves")}
+    return {"source_vocabulary": given.number("vocab_size"), "position": PositionConfig(layout="halves")}
 
 
 def _read_bart(given: Given) -> dict[str, Any]:
-    return {**_read_pair(given), "position": _learned(given, "max_position_embeddings")}
-
-
-def _write_pair(config: TransformerConfig) -> dict[str, Any]:
-    return {
-        "decoder_attention_heads": config.num_heads, "decoder_ffn_dim": config.hidden,
-        "scale_embedding": config.scaled_embedding,
-        "decoder_start_token_id": config.start, "eos_token_id": config.end, "forced_eos_token_id": None,
-        "pad_token_id": config.start if 0 in (config.start, config.end) else 0, "bos_token_id": config.start,
-    }  # fmt: skip
-
-
-def _write_marian(config: TransformerConfig) -> dict[str, Any]:
-    place = config.position
-    if (place.kind, place.base, place.place) != ("sinusoid", 10000.0, "embedding"):
-        raise UserError(f"its positions are sinusoid, and these are {place.kind}")
-    return {**_write_pair(config), "max_position_embeddings": 1024}
-
-
-def _write_bart(config: TransformerConfig) -> dict[str, Any]:
-    return {**_write_pair(config), "max_position_embeddings": _length(config)}
+    return {**_read_pair(given), "position": _learned(given)}
 
 
 _PLAIN = {"norm": "layer", "bias": True, "score": "scaled_dot", "head_width": None, "num_kv_heads": None}
-_PAIR: dict[str, Any] = dict(
+_STACK = {"vocab_size": "vocabulary", "hidden_size": "width", "intermediate_size": "hidden",
+          "num_hidden_layers": "num_layers", "num_attention_heads": "num_heads"}  # fmt: skip
+_LLAMA = Family(
+    architecture="LlamaForCausalLM",
+    shape=GptConfig,
+    numbers={**_STACK, "rms_norm_eps": "norm_eps"},
+    fixed={"norm": "rms", "placement": "pre", "activation": "swiglu", "score": "scaled_dot", "context": None},
+    known={"hidden_act": "silu", "sliding_window": None},
+    rates={"attention_dropout": "attention_dropout"},
+    positions="rotary",
+    read=_read_llama,
+    defaults={"tie_word_embeddings": False, "bos_token_id": 1, "eos_token_id": 2},
+    writes={
+        "num_key_value_heads": "attention.groups", "head_dim": "attention.head_width", "rope_theta": "position.base",
+        "rope_parameters": lambda config: {"rope_type": "default", "rope_theta": config.position.base},
+        "max_position_embeddings": lambda config: config.context or 2048, "attention_bias": "bias", "mlp_bias": "bias",
+        "tie_word_embeddings": "tied", "bos_token_id": "start", "eos_token_id": "end",
+    },
+    rules=names.llama,
+    prefix="model.",
+    ignored=r"lm_head\.weight|.*rotary_emb\.inv_freq",
+)  # fmt: skip
+_REPEATED = r"lm_head\.weight|model\.(encoder|decoder)\.embed_tokens\.weight"
+_MARIAN = Family(
+    architecture="MarianMTModel",
     shape=TransformerConfig,
-    numbers={"target_vocabulary": "vocab_size", "width": "d_model", "encoder_layers": "encoder_layers",
-             "decoder_layers": "decoder_layers", "num_heads": "encoder_attention_heads", "hidden": "encoder_ffn_dim"},
+    numbers={"vocab_size": "target_vocabulary", "d_model": "width", "encoder_layers": "encoder_layers",
+             "decoder_layers": "decoder_layers", "encoder_attention_heads": "num_heads", "encoder_ffn_dim": "hidden"},
+    fixed={**_PLAIN, "placement": "post", "tied": "all", "output_bias": True, "norm_eps": 1e-5,
+           "embedding_norm": False},
+    known={"tie_word_embeddings": True, "normalize_before": False, "add_final_layer_norm": False,
+           "static_position_embeddings": True, "share_encoder_decoder_embeddings": True, "normalize_embedding": False},
     rates={"dropout": "dropout", "attention_dropout": "attention_dropout", "activation_dropout": "hidden_dropout"},
     activation="activation_function",
+    positions="sinusoid",
+    read=_read_pair,
+    defaults={"scale_embedding": False, "decoder_start_token_id": 2, "eos_token_id": 2},
+    writes={
+        "decoder_attention_heads": "num_heads", "decoder_ffn_dim": "hidden", "scale_embedding": "scaled_embedding",
+        "decoder_start_token_id": "start", "eos_token_id": "end", "forced_eos_token_id": None,
+        "pad_token_id": lambda config: config.start if 0 in (config.start, config.end) else 0, "bos_token_id": "start",
+        "max_position_embeddings": 1024,
+    },
     rules=names.encoder_decoder,
     prefix="model.",
+    ignored=_REPEATED + r"|.*embed_positions\.weight",
 )  # fmt: skip
-_PAIR_FIXED = {**_PLAIN, "placement": "post", "tied": "all", "output_bias": True, "norm_eps": 1e-5}
-_PAIR_KNOWN = {"tie_word_embeddings": True, "normalize_before": False, "add_final_layer_norm": False}
-_REPEATED = r"lm_head\.weight|model\.(encoder|decoder)\.embed_tokens\.weight"
 
 FAMILIES: dict[str, Family] = {
     "gpt2": Family(
         architecture="GPT2LMHeadModel",
         shape=GptConfig,
-        numbers={"vocabulary": "vocab_size", "width": "n_embd", "num_heads": "n_head", "num_layers": "n_layer",
-                 "norm_eps": "layer_norm_epsilon"},
+        numbers={"vocab_size": "vocabulary", "n_embd": "width", "n_head": "num_heads", "n_layer": "num_layers",
+                 "layer_norm_epsilon": "norm_eps"},
         fixed={**_PLAIN, "placement": "pre"},
         known={"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False, "add_cross_attention": False},
         rates={"resid_pdrop": "dropout", "embd_pdrop": "dropout", "attn_pdrop": "attention_dropout"},
         activation="activation_function",
+        positions="learned",
         read=_read_gpt2,
-        write=_write_gpt2,
+        defaults={"bos_token_id": 50256, "eos_token_id": 50256, "tie_word_embeddings": True},
+        writes={"n_inner": "hidden", "n_positions": "position.max_length",
+                "bos_token_id": "start", "eos_token_id": "end", "tie_word_embeddings": "tied"},
         rules=names.gpt2,
         prefix="transformer.",
         ignored=r"lm_head\.weight|.*\.attn\.(masked_)?bias",
     ),
-    "llama": Family(
-        architecture="LlamaForCausalLM",
-        shape=GptConfig,
-        numbers={"vocabulary": "vocab_size", "width": "hidden_size", "hidden": "intermediate_size",
-                 "num_layers": "num_hidden_layers", "num_heads": "num_attention_heads", "norm_eps": "rms_norm_eps"},
-        fixed={"norm": "rms", "placement": "pre", "activation": "swiglu", "score": "scaled_dot", "context": None},
-        known={"hidden_act": "silu", "sliding_window": None},
-        rates={"attention_dropout": "attention_dropout"},
-        read=_read_llama,
-        write=_write_llama,
-        rules=names.llama,
-        prefix="model.",
-        ignored=r"lm_head\.weight|.*rotary_emb\.inv_freq",
-    ),
+    "llama": _LLAMA,
     "bert": Family(
         architecture="BertModel",
         shape=BertConfig,
-        numbers={"vocabulary": "vocab_size", "width": "hidden_size", "hidden": "intermediate_size",
-                 "num_layers": "num_hidden_layers", "num_heads": "num_attention_heads", "norm_eps": "layer_norm_eps",
-                 "segments": "type_vocab_size"},
+        numbers={**_STACK, "layer_norm_eps": "norm_eps", "type_vocab_size": "segments"},
         fixed={**_PLAIN, "placement": "post", "embedding_norm": True},
         known={"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False},
         rates={"hidden_dropout_prob": "dropout", "attention_probs_dropout_prob": "attention_dropout"},
         activation="hidden_act",
+        positions="learned",
         read=_read_bert,
-        write=_write_bert,
+        defaults={"tie_word_embeddings": True},
+        writes={
+            "architectures": _bert_heads,
+            "max_position_embeddings": "position.max_length", "tie_word_embeddings": "tied", "pad_token_id": 0,
+            "cls_token_id": "start", "sep_token_id": "end", "mask_token_id": "mask",
+        },
         rules=names.bert,
         prefix="bert.",
         ignored=r".*position_ids|cls\.predictions\.decoder\.(weight|bias)",
     ),
-    "marian": Family(
-        architecture="MarianMTModel",
-        fixed={**_PAIR_FIXED, "embedding_norm": False},
-        known={**_PAIR_KNOWN, "static_position_embeddings": True, "share_encoder_decoder_embeddings": True,
-               "normalize_embedding": False},
-        read=_read_marian,
-        write=_write_marian,
-        ignored=_REPEATED + r"|.*embed_positions\.weight",
-        **_PAIR,
-    ),
-    "pegasus": Family(  # Marian with its norms before the sub-layers
+    "marian": _MARIAN,
+    "pegasus": replace(  # Marian with its norms before the sub-layers
+        _MARIAN,
         architecture="PegasusForConditionalGeneration",
-        fixed={**_PAIR_FIXED, "placement": "pre", "embedding_norm": False},
+        fixed={**_MARIAN.fixed, "placement": "pre"},
         known={"tie_word_embeddings": True},
-        read=_read_marian,
-        write=_write_marian,
-        ignored=_REPEATED + r"|.*embed_positions\.weight",
         sinusoids=("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight"),
-        **_PAIR,
     ),
-    "bart": Family(
+    "bart": replace(  # Marian with learned positions, and norms after its embeddings
+        _MARIAN,
         architecture="BartForConditionalGeneration",
-        fixed={**_PAIR_FIXED, "embedding_norm": True},
-        known=_PAIR_KNOWN,
+        fixed={**_MARIAN.fixed, "embedding_norm": True},
+        known={name: _MARIAN.known[name] for name in
+               ("tie_word_embeddings", "normalize_before", "add_final_layer_norm")},
+        positions="learned",
         read=_read_bart,
-        write=_write_bart,
+        writes={**_MARIAN.writes, "max_position_embeddings": "position.max_length"},
         ignored=_REPEATED,
-        **_PAIR,
+    ),
+    "mistral": replace(  # Llama with a window
+        _LLAMA,
+        architecture="MistralForCausalLM",
+        fixed={**{k: v for k, v in _LLAMA.fixed.items() if k != "context"}, "bias": False},
+        known={"hidden_act": "silu"},
+        read=_read_mistral,
+        writes={**_LLAMA.writes, "sliding_window": "context"},
     ),
 }  # fmt: skip
-FAMILIES["mistral"] = replace(  # Llama with a window
-    FAMILIES["llama"],
-    architecture="MistralForCausalLM",
-    fixed={**{k: v for k, v in FAMILIES["llama"].fixed.items() if k != "context"}, "bias": False},
-    known={"hidden_act": "silu"},
-    read=_read_mistral,
-    write=_write_mistral,
-)

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.tokenizer import Tokenizers
-from regard.decode.config import Beam, Greedy, Sample, Search
+from regard.decode.config import Search
 from regard.engine.prepare import Prepared, prepare, weights_of
 from regard.errors import UserError
-from regard.models.config import BertConfig, Seq2seqConfig
 from regard.tasks.folder import CONFIG, FORMAT, Loaded, load_folder, load_tokenizers, read_json, stamp
+from regard.tasks.registry import FORMER, spec_of
+
+MODEL_FILES = ("config.json", "tokenizer*", "vocab*", "merges*")  # beside the weights
 
 
 def placed(path: Path) -> Path:
@@ -27,6 +29,19 @@ def placed(path: Path) -> Path:
     return path
 
 
+def task_of(path: Path) -> str | None:
+    """The task of the model in a folder, by its settings alone; None where there is none that is known."""
+    try:
+        values = read_json(placed(path))
+        if values.get("format") == FORMAT:
+            return FORMER.get(values["task"], values["task"])
+        from regard.exchange.families import FAMILIES  # which costs torch
+
+        return spec_of(FAMILIES[values["model_type"]].to_ours(values)).name
+    except (UserError, KeyError, TypeError, StopIteration):
+        return None
+
+
 def load_any(path: Path) -> Loaded:
     """By its config.json; of a package, that of the folder that it carries."""
     path = placed(path)
@@ -39,14 +54,7 @@ def load_foreign(path: Path) -> Loaded:
     """A folder in Hugging Face's layout."""
     from regard.exchange.huggingface import read_folder  # here, so that folders of ours cost no torch
 
-    read = read_folder(path)
-    config, never = read.model.config, read.never
-    task: tuple[str, Search] = "language", Sample(never=never)
-    if isinstance(config, BertConfig):
-        task = "masked", Greedy()
-    elif isinstance(config, Seq2seqConfig):
-        task = "translation", Beam(max_ratio=3.0, never=never)
-    return loaded_of(*task, read.model, read.tokenizers, read.max_length, path / CONFIG)
+    return read_folder(path)
 
 
 def loaded_of(
@@ -60,10 +68,19 @@ def loaded_of(
     return Loaded(task, model.config, tokenizers, search, max_length, stamp(path), lambda: model, native, path.parent)
 
 
-def words_of(folder: Path) -> Tokenizers:
+def files_of(path: Path) -> list[Path]:
+    """The files that a model, or its tokenizer, is read from."""
+    folder = placed(path)
+    if folder.is_file():
+        return [folder]
+    return sorted(folder.glob("*.safetensors")) + [p for name in MODEL_FILES for p in sorted(folder.glob(name))]
+
+
+def words_of(path: Path) -> Tokenizers:
     """The tokenizer of a model, or one whose files stand alone."""
     from regard.exchange.words import read_tokenizer
 
+    folder = placed(path)
     if not folder.exists():
         raise UserError(
             f"{folder}: is no folder, and no installed package of that name carries a model; check the name"
@@ -71,12 +88,12 @@ def words_of(folder: Path) -> Tokenizers:
     if any((folder / name).is_file() for name in ("recipe.yaml", "tokenizer-source.json")):
         return load_tokenizers(folder)
     if (folder / CONFIG).is_file():
-        found = load_any(folder).tokenizers
+        tokenizers = load_any(folder).tokenizers
     else:
         alone = read_tokenizer(folder)
-        found = None if alone is None else Tokenizers(alone, alone)
-    if found is None:
+        tokenizers = None if alone is None else Tokenizers(alone, alone)
+    if tokenizers is None:
         raise UserError(
             f"{folder}: holds no tokenizer; it needs tokenizer.json, vocab.json and merges.txt, or vocab.txt"
         )
-    return found
+    return tokenizers

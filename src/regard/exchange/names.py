@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from regard.exchange.weights import Rule
 from regard.models.config import BertConfig, GptConfig, TransformerConfig
+
+PARTS = ("q", "k", "v", "out")  # of attention
 
 
 def _same(*pairs: tuple[str, str]) -> list[Rule]:
@@ -20,6 +23,12 @@ def _inside(prefix: str, rules: list[Rule]) -> list[Rule]:
     return [replace(rule, theirs=prefix + rule.theirs) for rule in rules]
 
 
+def _layers(count: int, ours: str, theirs: str, parts: Mapping[str, str], bias: bool = True) -> list[Rule]:
+    """Maps and norms of all layers."""
+    pairs = [(f"{ours}.{i}.{a}", f"{theirs}.{i}.{b}") for i in range(count) for a, b in parts.items()]
+    return [rule for pair in pairs for rule in _affine(*pair, bias)]
+
+
 def _head(config: GptConfig) -> list[Rule]:
     return [] if config.tied else _same(("head.table", "lm_head.weight"))
 
@@ -27,12 +36,11 @@ def _head(config: GptConfig) -> list[Rule]:
 def gpt2(config: GptConfig) -> list[Rule]:
     rules = _same(("embedding.table", "wte.weight"), ("embedding.position.encoding.table", "wpe.weight"))
     rules += _affine("decoder.norm", "ln_f")
+    norms = {"self_residual.norm": "ln_1", "feedforward_residual.norm": "ln_2"}
+    rules += _layers(config.num_layers, "decoder.blocks", "h", norms)
     for i in range(config.num_layers):
         ours, theirs = f"decoder.blocks.{i}", f"h.{i}"
-        rules += _affine(f"{ours}.self_residual.norm", f"{theirs}.ln_1")
-        rules += _affine(f"{ours}.feedforward_residual.norm", f"{theirs}.ln_2")
-        for leaf in ("weight", "bias"):
-            turned = leaf == "weight"
+        for leaf, turned in (("weight", True), ("bias", False)):
             parts = tuple(f"{ours}.self_attention.to_{part}.{leaf}" for part in "qkv")
             rules.append(Rule(parts, f"{theirs}.attn.c_attn.{leaf}", turned))
             rules.append(Rule((f"{ours}.self_attention.to_out.{leaf}",), f"{theirs}.attn.c_proj.{leaf}", turned))
@@ -43,14 +51,11 @@ def gpt2(config: GptConfig) -> list[Rule]:
 
 def llama(config: GptConfig) -> list[Rule]:
     rules = _same(("embedding.table", "embed_tokens.weight"), ("decoder.norm.weight", "norm.weight"))
-    for i in range(config.num_layers):
-        ours, theirs = f"decoder.blocks.{i}", f"layers.{i}"
-        rules += _affine(f"{ours}.self_residual.norm", f"{theirs}.input_layernorm", bias=False)
-        rules += _affine(f"{ours}.feedforward_residual.norm", f"{theirs}.post_attention_layernorm", bias=False)
-        for part, name in (("q", "q"), ("k", "k"), ("v", "v"), ("out", "o")):
-            rules += _affine(f"{ours}.self_attention.to_{part}", f"{theirs}.self_attn.{name}_proj", config.bias)
-        for part in ("gate", "up", "down"):
-            rules += _affine(f"{ours}.feedforward.{part}", f"{theirs}.mlp.{part}_proj", config.bias)
+    norms = {"self_residual.norm": "input_layernorm", "feedforward_residual.norm": "post_attention_layernorm"}
+    maps = {f"self_attention.to_{ours}": f"self_attn.{theirs}_proj" for ours, theirs in zip(PARTS, "qkvo", strict=True)}
+    maps |= {f"feedforward.{part}": f"mlp.{part}_proj" for part in ("gate", "up", "down")}
+    rules += _layers(config.num_layers, "decoder.blocks", "layers", norms, bias=False)
+    rules += _layers(config.num_layers, "decoder.blocks", "layers", maps, config.bias)
     return [*_inside("model.", rules), *_head(config)]
 
 
@@ -61,15 +66,17 @@ def bert(config: BertConfig) -> list[Rule]:
         ("embedding.segment_table", "embeddings.token_type_embeddings.weight"),
     )
     rules += _affine("embedding.norm", "embeddings.LayerNorm")
-    for i in range(config.num_layers):
-        ours, theirs = f"encoder.blocks.{i}", f"encoder.layer.{i}"
-        for part, name in (("q", "query"), ("k", "key"), ("v", "value")):
-            rules += _affine(f"{ours}.self_attention.to_{part}", f"{theirs}.attention.self.{name}")
-        rules += _affine(f"{ours}.self_attention.to_out", f"{theirs}.attention.output.dense")
-        rules += _affine(f"{ours}.self_residual.norm", f"{theirs}.attention.output.LayerNorm")
-        rules += _affine(f"{ours}.feedforward.up", f"{theirs}.intermediate.dense")
-        rules += _affine(f"{ours}.feedforward.down", f"{theirs}.output.dense")
-        rules += _affine(f"{ours}.feedforward_residual.norm", f"{theirs}.output.LayerNorm")
+    parts = {
+        "self_attention.to_q": "attention.self.query",
+        "self_attention.to_k": "attention.self.key",
+        "self_attention.to_v": "attention.self.value",
+        "self_attention.to_out": "attention.output.dense",
+        "self_residual.norm": "attention.output.LayerNorm",
+        "feedforward.up": "intermediate.dense",
+        "feedforward.down": "output.dense",
+        "feedforward_residual.norm": "output.LayerNorm",
+    }
+    rules += _layers(config.num_layers, "encoder.blocks", "encoder.layer", parts)
     if config.pooler:
         rules += _affine("pooler", "pooler.dense")
     if not config.guesses:
@@ -90,16 +97,11 @@ def encoder_decoder(config: TransformerConfig) -> list[Rule]:
             rules.append(Rule((f"{embedding}.position.encoding.table",), f"{side}.embed_positions.weight", skip=2))
         if config.embedding_norm:
             rules += _affine(f"{embedding}.norm", f"{side}.layernorm_embedding")
-        for i in range(getattr(config, f"{side}_layers")):
-            ours, theirs = f"{side}.blocks.{i}", f"{side}.layers.{i}"
-            looks = (("self", "self_attn"), ("cross", "encoder_attn"))
-            for name, attention in looks if side == "decoder" else looks[:1]:
-                for part, letter in (("q", "q_proj"), ("k", "k_proj"), ("v", "v_proj"), ("out", "out_proj")):
-                    rules += _affine(f"{ours}.{name}_attention.to_{part}", f"{theirs}.{attention}.{letter}")
-                rules += _affine(f"{ours}.{name}_residual.norm", f"{theirs}.{attention}_layer_norm")
-            rules += _affine(f"{ours}.feedforward.up", f"{theirs}.fc1")
-            rules += _affine(f"{ours}.feedforward.down", f"{theirs}.fc2")
-            rules += _affine(f"{ours}.feedforward_residual.norm", f"{theirs}.final_layer_norm")
+        parts = {"feedforward.up": "fc1", "feedforward.down": "fc2", "feedforward_residual.norm": "final_layer_norm"}
+        for name, theirs in (("self", "self_attn"), ("cross", "encoder_attn"))[: 1 if side == "encoder" else 2]:
+            parts |= {f"{name}_attention.to_{part}": f"{theirs}.{part}_proj" for part in PARTS}
+            parts[f"{name}_residual.norm"] = f"{theirs}_layer_norm"
+        rules += _layers(getattr(config, f"{side}_layers"), f"{side}.blocks", f"{side}.layers", parts)
         if config.placement == "pre":
             rules += _affine(f"{side}.norm", f"{side}.layer_norm")
     bias, name = ("head.bias",), "final_logits_bias"

@@ -16,7 +16,7 @@ from regard.exchange.export import new_place, read_texts
 from regard.exchange.readme import write_readme
 from regard.files import new_folder
 from regard.tasks.folder import Loaded, load_folder, save_settings, save_tokenizers
-from regard.tasks.translation import log_probs
+from regard.tasks.translation.task import log_probs
 
 PRECISIONS = ("int8", "float32")
 
@@ -25,40 +25,36 @@ def export_native(loaded: Loaded, out: Path, texts: Sequence[str], precision: st
     """Write it, decode texts by both engines, and tell what changed in quality and in speed."""
     if precision not in PRECISIONS:
         raise UserError(f"--precision {precision}: there is no such; choose {' or '.join(PRECISIONS)}")
-    if loaded.tokenizers is None:
-        raise UserError("this model came without the files of its tokenizer; copy them beside it first")
+    tokenizers = loaded.words
     new_place(out)
     prepared = prepare(loaded.config, weights_of(loaded.model), small=precision == "int8")
-    texts, rows = read_texts(loaded, loaded.tokenizers, texts)
+    texts, rows = read_texts(loaded, texts)
     with new_folder(out) as folder:
         write_prepared(folder / NATIVE, prepared)
-        save_tokenizers(folder, loaded.tokenizers)
+        save_tokenizers(folder, tokenizers)
         save_settings(folder, loaded.config, loaded.task, loaded.search, loaded.max_length, {})
         write_readme(folder, "native", loaded, out.name, texts[:1])
-        again = load_folder(folder).native()
         reference, before = _timed(TorchEngine(loaded.model), loaded, rows)
-        found, after = _timed(NativeEngine(again), loaded, rows)
-        same = _compared(loaded, rows, reference, found)
-    return f"{precision}: {same}, {before / after:.1f} times as fast as torch"
+        outputs, after = _timed(NativeEngine(load_folder(folder).native()), loaded, rows)
+        summary = _compared(loaded, rows, reference, outputs)
+    return f"{precision}: {summary}, {before / after:.1f} times as fast as torch"
 
 
 def _timed(engine: Engine, loaded: Loaded, rows: list[list[int]]) -> tuple[list[Hypothesis], float]:
     engine.decode(rows[:1], loaded.search)
     began = time.perf_counter()
-    found = [best[0] for best in engine.decode(rows, loaded.search)]
-    return found, time.perf_counter() - began
+    outputs = [best[0] for best in engine.decode(rows, loaded.search)]
+    return outputs, time.perf_counter() - began
 
 
-def _compared(loaded: Loaded, rows: list[list[int]], reference: list[Hypothesis], found: list[Hypothesis]) -> str:
+def _compared(loaded: Loaded, rows: list[list[int]], before: list[Hypothesis], after: list[Hypothesis]) -> str:
     """How many outputs are the same, and how likely all are by the model itself, as it was."""
-    same = sum(a.tokens == b.tokens for a, b in zip(reference, found, strict=True))
-    told = f"{same} of {len(rows)} outputs are the same"
+    same = sum(a.tokens == b.tokens for a, b in zip(before, after, strict=True))
+    summary = f"{same} of {len(rows)} outputs are the same"
     if loaded.task != "translation":
-        return told
-    likely = [_per_token(loaded, rows, said) for said in (reference, found)]
-    return f"{told}; log-probability a token, by the model as it was, {likely[0]:.4f} before, {likely[1]:.4f} now"
-
-
-def _per_token(loaded: Loaded, rows: list[list[int]], said: list[Hypothesis]) -> float:
-    targets = [h.tokens[:-1] if h.tokens[-1] == loaded.config.end else h.tokens for h in said]
-    return float(log_probs(loaded.model, rows, targets).sum() / sum(len(h.tokens) for h in said))
+        return summary
+    likely = []
+    for outputs in (before, after):
+        targets = [h.tokens[:-1] if h.tokens[-1] == loaded.config.end else h.tokens for h in outputs]
+        likely.append(float(log_probs(loaded.model, rows, targets).sum() / sum(len(h.tokens) for h in outputs)))
+    return f"{summary}; log-probability a token, by the model as it was, {likely[0]:.4f} before, {likely[1]:.4f} now"

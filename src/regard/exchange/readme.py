@@ -15,11 +15,10 @@ from regard.tasks.folder import Loaded
 
 def write_readme(folder: Path, kind: str, loaded: Loaded, name: str, texts: list[str], longest: int = 0) -> None:
     """The page of usage.md with the code of this format and task, and what to know of both."""
-    assert loaded.tokenizers is not None
     usage = files(__package__).joinpath("usage.md").read_text("utf-8")
     page, *parts = re.split(r"^# ([a-z][\w ]*)\n", usage, flags=re.MULTILINE)
-    sections, source = dict(zip(parts[::2], parts[1::2], strict=True)), loaded.tokenizers.source
-    sides = {side: "" if source is loaded.tokenizers.target else f"{side}/" for side in ("source", "target")}
+    sections, source = dict(zip(parts[::2], parts[1::2], strict=True)), loaded.words.source
+    sides = {side: "" if source is loaded.words.target else f"{side}/" for side in ("source", "target")}
     values = {"name": name, "model": loaded.config.kind, "task": loaded.task, "version": __version__, **sides}
     values |= {"texts": json.dumps(texts, ensure_ascii=False), "longest": str(longest)}
     values["pooled"] = "states[0]" if getattr(loaded.config, "pooling", "") == "first" else "states.mean(0)"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -38,9 +38,7 @@ class Rule:
 
     def shape(self, ours: Mapping[str, Shape]) -> Shape:
         """Of theirs."""
-        first, *rest = (ours[name] for name in self.ours)
-        shape = (first[0] + sum(each[0] for each in rest) + self.skip, *first[1:])
-        return (1, *shape) if self.lead else shape[::-1] if self.turned else shape
+        return tuple(self.to_theirs({name: torch.empty(ours[name], device="meta") for name in self.ours}).shape)
 
     def to_ours(self, theirs: Tensor, shapes: Mapping[str, Shape]) -> dict[str, Tensor]:
         plain = theirs[0] if self.lead else theirs.T if self.turned else theirs
@@ -54,55 +52,39 @@ class Rule:
         return (joined[None] if self.lead else joined.T if self.turned else joined).contiguous()
 
 
-class Stored:
-    """The tensors of a foreign folder: names and shapes at once, numbers when they are asked for."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.files: dict[str, Path] = {}
-        self.shapes: dict[str, Shape] = {}
-        self.kinds: dict[str, str] = {}
-        problems = []
-        for path in _files(folder):
-            open_regular(path, memory() // 2).close()
-            try:
-                with safe_open(path, "pt") as file:
-                    for name in file.keys():  # noqa: SIM118
-                        part = file.get_slice(name)
-                        self.files[name], self.shapes[name] = path, tuple(part.get_shape())
-                        self.kinds[name] = part.get_dtype()
-            except (OSError, SafetensorError) as error:
-                problems.append(f"{path.name} cannot be read ({error})")
-        if problems:
-            raise _misfit(folder, problems)
-
-    def take(self, rules: Iterable[Rule], wanted: Mapping[str, Shape], ignored: str) -> dict[str, Tensor]:
-        """Every tensor of ours; whatever is missing, left over or of another shape is told at once."""
-        rules = list(rules)
-        expected = {rule.theirs: rule.shape(wanted) for rule in rules}
-        problems = [
-            f"{name} is {said(self.shapes.get(name))}, expected is {said(expected.get(name), 'nothing')}"
-            for name in sorted(expected.keys() | self.shapes.keys())
-            if self.shapes.get(name) != expected.get(name)
-            and not (name not in expected and re.fullmatch(ignored, name))
-        ]
-        problems += [
-            f"{name} is of {self.kinds[name]}, and only {', '.join(FLOATS)} are read"
-            for name in expected
-            if self.kinds.get(name, FLOATS[0]) not in FLOATS
-        ]
-        if problems:
-            raise _misfit(self.folder, problems)
-        found: dict[str, Tensor] = {}
-        for rule in rules:
-            with safe_open(self.files[rule.theirs], "pt") as file:
-                tensor = file.get_tensor(rule.theirs).float()
-            if not torch.isfinite(tensor).all():
-                problems.append(f"{rule.theirs} holds numbers that are not finite")
-            found |= rule.to_ours(tensor, wanted)
-        if problems:
-            raise _misfit(self.folder, problems)
-        return found
+def read_weights(
+    folder: Path, rules: list[Rule], ours: Mapping[str, Shape], prefix: str, ignored: str
+) -> dict[str, Tensor]:
+    """Every tensor of ours; whatever is missing, left over or of another shape is told at once, before any is read."""
+    files, shapes, kinds, problems = dict[str, Path](), dict[str, Shape](), dict[str, str](), list[str]()
+    for path in _files(folder):
+        open_regular(path, memory() // 2).close()
+        try:
+            with safe_open(path, "pt") as file:
+                for name in file.keys():  # noqa: SIM118
+                    part = file.get_slice(name)
+                    files[name], shapes[name], kinds[name] = path, tuple(part.get_shape()), part.get_dtype()
+        except (OSError, SafetensorError) as error:
+            problems.append(f"{path.name} cannot be read ({error})")
+    _raise_any(folder, problems)
+    if not any(name.startswith(prefix) for name in shapes):  # the trunk alone was saved
+        rules = [replace(rule, theirs=rule.theirs.removeprefix(prefix)) for rule in rules]
+    expected = {rule.theirs: rule.shape(ours) for rule in rules}
+    for name in sorted(expected.keys() | shapes.keys()):
+        if shapes.get(name) != expected.get(name) and (name in expected or not re.fullmatch(ignored, name)):
+            problems.append(f"{name} is {said(shapes.get(name))}, expected is {said(expected.get(name), 'nothing')}")
+    odd = [name for name in expected if kinds.get(name, FLOATS[0]) not in FLOATS]
+    problems += [f"{name} is of {kinds[name]}, and only {', '.join(FLOATS)} are read" for name in odd]
+    _raise_any(folder, problems)
+    weights: dict[str, Tensor] = {}
+    for rule in rules:
+        with safe_open(files[rule.theirs], "pt") as file:
+            tensor = file.get_tensor(rule.theirs).float()
+        if not torch.isfinite(tensor).all():
+            problems.append(f"{rule.theirs} holds numbers that are not finite")
+        weights |= rule.to_ours(tensor, ours)
+    _raise_any(folder, problems)
+    return weights
 
 
 def _files(folder: Path) -> list[Path]:
@@ -135,6 +117,7 @@ def said(shape: Shape | None, none: str = "missing") -> str:
     return none if shape is None else "x".join(map(str, shape)) or "a number"
 
 
-def _misfit(folder: Path, problems: list[str]) -> UserError:
-    more = f"\n  and {len(problems) - TOLD} more" if len(problems) > TOLD else ""
-    return UserError(f"{folder}: the weights do not fit:\n  " + "\n  ".join(problems[:TOLD]) + more)
+def _raise_any(folder: Path, problems: list[str]) -> None:
+    if problems:
+        more = f"\n  and {len(problems) - TOLD} more" if len(problems) > TOLD else ""
+        raise UserError(f"{folder}: the weights do not fit:\n  " + "\n  ".join(problems[:TOLD]) + more)

@@ -1,21 +1,30 @@
-"""Tokenizers of other tools, read into one that keeps their ids."""
+"""Tokenizers of other tools, sentencepiece's among them, read into one that keeps their ids."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Library
-from tokenizers import decoders, models, normalizers, pre_tokenizers
 
-from regard.data.parts import load_library, no_panic
-from regard.data.tokenizer import ENDS, ForeignTokenizer
+from regard.data.parts import LONGEST, check_charsmap, load_library, no_panic
+from regard.data.tokenizer import CODE, ENDS, ForeignTokenizer, Tokenizers
+from regard.errors import UserError
+from regard.exchange.installed import installed
 from regard.files import read_regular
 
 SPACE = "▁"
 BERT_CONTROLS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+# Of sentencepiece's models.
+LARGEST, MOST_PIECES = 8 << 20, 1 << 19  # bytes of a file, and pieces in it
+NORMAL, UNKNOWN, CONTROL, _, UNUSED, BYTE = range(1, 7)  # what a piece can be; 4: a word that its maker chose
+KINDS = {1: ("unigram", {NORMAL, UNKNOWN, CONTROL, UNUSED}), 2: ("bpe", {NORMAL, UNKNOWN, CONTROL, BYTE})}
+MARKS = ("</s>", "<unk>", "<pad>")
+Piece = tuple[str, float, int]  # with its score, and what it is
 
 
 def read_tokenizer(
@@ -79,3 +88,82 @@ def _wordpiece(folder: Path, vocabulary: int | None) -> ForeignTokenizer:
     controls = {i: word for i, word in enumerate(words) if word in BERT_CONTROLS}
     ends = [[i for i, word in controls.items() if word == name] for name in ("[CLS]", "[SEP]")]
     return ForeignTokenizer(json.loads(library.to_str()), controls, vocabulary or len(words), (ends[0], ends[1]))
+
+
+def read_spm(path: Path) -> tuple[list[Piece], Mapping[str, Any]]:
+    """A model's pieces, and a library that cuts as it does: with their ids if it is of kind bpe, else with nobody's.
+
+    Raises UserError for what is no such model, or one of a kind that is unknown here.
+    """
+    proto = installed("sentencepiece.sentencepiece_model_pb2").ModelProto()
+    with no_panic(f"{path}: is no model of sentencepiece that Regard reads"):
+        proto.ParseFromString(read_regular(path, LARGEST))
+        if len(proto.pieces) > MOST_PIECES:
+            raise ValueError(f"{len(proto.pieces):,} pieces, more than {MOST_PIECES:,}")
+        pieces = [(each.piece, each.score, each.type) for each in proto.pieces]
+        for piece, score, _ in pieces:
+            if not 0 < len(piece.encode()) <= LONGEST or not math.isfinite(score):
+                raise ValueError(f"a piece of {len(piece)} characters with a score of {score}")
+        trainer, settings = proto.trainer_spec, proto.normalizer_spec
+        kind, known = KINDS.get(trainer.model_type, ("unknown", set()))
+        odd = sorted({each for _, _, each in pieces} - known)
+        spaced = settings.escape_whitespaces and not trainer.treat_whitespace_as_suffix
+        if odd or sum(each == UNKNOWN for _, _, each in pieces) != 1 or not spaced:
+            raise ValueError(f"of kind {kind}, spaces after words or as they are, or pieces of types {odd}")
+        library = Library(_cutter(kind, pieces))
+        library.normalizer = _normaliser(settings)
+        return pieces, json.loads(library.to_str())
+
+
+def marian_tokenizers(folder: Path, vocabulary: int) -> Tokenizers:
+    """One vocabulary over the pieces of two models."""
+    path = folder / "vocab.json"
+    with no_panic(f"{path}: is no list of words with their numbers"):
+        words = {str(word): int(i) for word, i in json.loads(read_regular(path)).items()}
+        end, unknown = words["</s>"], words["<unk>"]
+        if not all(0 <= i < vocabulary for i in words.values()):
+            raise ValueError(f"numbers beyond the {vocabulary} words of the model")
+        controls = {i: word for word, i in words.items() if word in MARKS or CODE.fullmatch(word)}
+        spelled = {word: i for word, i in words.items() if i not in controls or i == unknown}
+        both = [read_spm(folder / f"{side}.spm")[1] for side in ("source", "target")]
+        return Tokenizers(*(ForeignTokenizer(each, controls, vocabulary, ([], [end]), spelled) for each in both))
+
+
+def llama_tokenizer(path: Path, vocabulary: int) -> ForeignTokenizer:
+    """That of a Llama which came with its sentencepiece model alone."""
+    pieces, library = read_spm(path)
+    controls = {i: piece for i, (piece, _, what) in enumerate(pieces) if what in (UNKNOWN, CONTROL)}
+    before = [i for i, name in controls.items() if name == "<s>"]
+    if (kind := library["model"]["type"].lower()) != "bpe":
+        raise UserError(f"{path}: is of kind {kind}, and those of Llama are bpe")
+    with no_panic(f"{path}: does not fit the model"):
+        return ForeignTokenizer(library, controls, vocabulary, (before, []))
+
+
+def _cutter(kind: str, pieces: list[Piece]) -> models.Model:
+    normal = [(piece, score) for piece, score, what in pieces if what == NORMAL]
+    if kind == "unigram":
+        # A space is in no text that was normalised: nobody can spell the unknown.
+        return models.Unigram([(" ", min(score for _, score in normal)), *normal], 0, False)
+    numbers, by_bytes = {piece: i for i, (piece, _, _) in enumerate(pieces)}, any(p[2] == BYTE for p in pieces)
+    unknown = next(piece for piece, _, what in pieces if what == UNKNOWN)
+    return models.BPE(numbers, merges_of(normal), unk_token=unknown, fuse_unk=True, byte_fallback=by_bytes)
+
+
+def _normaliser(settings: Any) -> normalizers.Sequence:
+    """Characters by their map; then one space between words and, where a model wants it, one before the first."""
+    steps: list[normalizers.Normalizer] = []
+    tidy = settings.remove_extra_whitespaces
+    if charsmap := settings.precompiled_charsmap:
+        check_charsmap(charsmap)
+        steps.append(normalizers.Precompiled(charsmap))
+        if steps[0].normalize_str("e\u0301") == "é":  # it composes, but the library drops all marks but one
+            steps.insert(0, normalizers.NFC())
+    if tidy:
+        steps += [normalizers.Replace(Regex("^ +"), ""), normalizers.Replace(Regex(" {2,}"), " ")]
+    if settings.add_dummy_prefix:
+        steps.append(normalizers.Prepend(SPACE))
+    steps.append(normalizers.Replace(" ", SPACE))
+    if tidy:
+        steps.append(normalizers.Replace(Regex(f"{SPACE}+$"), ""))
+    return normalizers.Sequence(steps)

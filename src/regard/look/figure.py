@@ -68,7 +68,11 @@ class Picture:
             line = top + i * CELL + CELL * 0.7
             body.append(f'<text x="{left - GAP}" y="{line:g}" text-anchor="end">{markup(word)}</text>')
         body.append('<g shape-rendering="crispEdges">')
-        body += [self._cell(t, s, left, top) for t in range(len(self.target)) for s in range(len(self.source))]
+        for t, row in enumerate(self.weights):
+            for s, weight in enumerate(map(_clipped, row)):
+                tip = markup(f"{self.target[t]} ← {self.source[s]}: {weight:.2f}")
+                place = f'x="{left + s * CELL}" y="{top + t * CELL}" width="{CELL}" height="{CELL}"'
+                body.append(f'<rect {place} fill="#{f"{round(255 * weight):02x}" * 3}"><title>{tip}</title></rect>')
         frame = f"M{left} {top}H{right}V{bottom}H{left}Z"
         body += [f'<path d="{frame}" fill="none" stroke="#000000"/>', "</g>"]
         width = max(*ends, right, GAP + pixels(self.title, FONT)) + GAP
@@ -86,12 +90,6 @@ class Picture:
         axes.tick_params(length=0)
         axes.set_title(visible(self.title))
         return drawn(figure, "png")
-
-    def _cell(self, t: int, s: int, left: int, top: int) -> str:
-        weight = _clipped(self.weights[t][s])
-        tip = markup(f"{self.target[t]} ← {self.source[s]}: {weight:.2f}")
-        place = f'x="{left + s * CELL}" y="{top + t * CELL}" width="{CELL}" height="{CELL}"'
-        return f'<rect {place} fill="#{f"{round(255 * weight):02x}" * 3}"><title>{tip}</title></rect>'
 
 
 def _clipped(weight: float) -> float:

@@ -6,6 +6,7 @@ import base64
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +62,11 @@ class Look:
     """The search that found the output."""
     saliency: Callable[[], Tensor | None] = lambda: None
 
+    @property
+    def maps(self) -> dict[str, Tensor]:
+        """Attention weights by their site: heads x rows x columns, whose meaning `sides` gives."""
+        return self.told.maps
+
     def sides(self, path: str) -> tuple[str, str]:
         """Whose are the rows and columns of a site."""
         if not path.endswith("self"):
@@ -78,13 +84,13 @@ class Look:
         rows, columns = (vars(self)[side] for side in self.sides(path))
         weights = self.told.maps[path] if pieces else self.told.merged(path, rows.groups, columns.groups)
         names = (columns.pieces, rows.pieces) if pieces else (columns.words, rows.words)
-        return Picture(*names, _head(weights, head, path).tolist())
+        if head is not None and not 0 <= head < len(weights):
+            raise UserError(f"{path} has heads 0 to {len(weights) - 1}, not {head}")
+        return Picture(*names, (weights.mean(0) if head is None else weights[head]).tolist())
 
     def json(self) -> dict[str, Any]:
         """Everything, labelled; besides, of each head the entropy of its rows in bits, and how much of each source
         piece it covers."""
-        from regard.look.summary import entropy
-
         maps = self.told.maps
         return {
             "source": self.source.pieces,
@@ -146,15 +152,12 @@ class Look:
         return self.picture().svg()
 
 
+def entropy(weights: Tensor) -> Tensor:
+    """Of the last axis, in bits."""
+    return weights.xlogy(weights).neg().sum(-1) / log(2)
+
+
 def _packed(path: str, weights: Tensor, rows: str, columns: str) -> dict[str, Any]:
     numbers = weights.detach().float().contiguous().numpy().astype("<f4").tobytes()
     shape = {"rows": rows, "columns": columns, "heads": len(weights)}
     return {"name": path, **shape, "weights": base64.b64encode(numbers).decode()}
-
-
-def _head(weights: Tensor, head: int | None, path: str) -> Tensor:
-    if head is None:
-        return weights.mean(0)
-    if not 0 <= head < len(weights):
-        raise UserError(f"{path} has heads 0 to {len(weights) - 1}, not {head}")
-    return weights[head]

@@ -75,9 +75,7 @@ def _matrix(links: Links, shape: tuple[int, ...], number: int) -> NDArray[np.boo
     matrix = np.zeros(shape, dtype=bool)
     for source, target in links:
         if source >= shape[1] or target >= shape[0]:
-            raise UserError(
-                f"line {number} of the links: {source}-{target}, where there are {shape[1]} source and {shape[0]} "
-                "target words; count words from 0, between spaces"
-            )
+            words = f"{shape[1]} source and {shape[0]} target words"
+            raise UserError(f"line {number} of the links: {source}-{target} of {words}; count words from 0")
         matrix[target, source] = True
     return matrix

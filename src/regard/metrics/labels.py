@@ -130,16 +130,11 @@ def _call(library: str, name: str, *sides: Any, **options: Any) -> Any:
         raise UserError(f'{library} is not installed; pip install "regard[train]"') from error
 
 
+_ALL = (accuracy, f1, matthews, tag_accuracy, entity_f1, exact_match, answer_f1)
 LABEL_METRICS: dict[str, tuple[Callable[[Sequence[Any], Sequence[Any]], float], Literal["higher", "lower"]]] = {
-    "accuracy": (accuracy, "higher"),
-    "f1": (f1, "higher"),
-    "matthews": (matthews, "higher"),
+    **{metric.__name__: (metric, "higher") for metric in _ALL},
     "pearson": (pearson, "higher"),
     "spearman": (spearman, "higher"),
-    "tag_accuracy": (tag_accuracy, "higher"),
-    "entity_f1": (entity_f1, "higher"),
-    "exact_match": (exact_match, "higher"),
-    "answer_f1": (answer_f1, "higher"),
 }
 METRICS_OF: dict[str, tuple[str, ...]] = {  # by task; the first says which model is best
     "classification": ("accuracy", "f1", "matthews"),

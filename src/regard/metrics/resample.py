@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import UserError
-from regard.metrics.text import check, edits, sacrebleu_metric
+from regard.metrics.text import SHARES, check, sacrebleu_metric
 from regard.rng import Key
 
 SAMPLES, SEED = 1000, 12345
@@ -184,10 +184,3 @@ def _student(freedom: float) -> float:
 def _middle(drawn: Floats) -> tuple[float, float]:
     low, high = np.quantile(drawn, (0.025, 0.975)).tolist()
     return low, high
-
-
-# What is counted in a sentence, and of how many.
-SHARES: dict[str, Callable[[str, str], tuple[int, int]]] = {
-    "exact_match": lambda output, reference: (int(output == reference), 1),
-    "word_error_rate": lambda output, reference: (edits(output.split(), reference.split()), len(reference.split())),
-}

@@ -35,43 +35,19 @@ class Pronounced:
     phones: float
 
 
-def exact_match(outputs: Sequence[str], references: Sequence[str]) -> Scored:
-    """Share of outputs that equal their reference, character for character."""
-    check(outputs, references)
-    equal = sum(output == reference for output, reference in zip(outputs, references, strict=True))
-    return Scored("exact_match", equal / len(outputs))
-
-
-def word_error_rate(outputs: Sequence[str], references: Sequence[str]) -> Scored:
-    """Error rate over words, where whitespace ends a word."""
-    rate = error_rate([text.split() for text in outputs], [text.split() for text in references])
-    return Scored("word_error_rate", rate)
-
-
-def error_rate(outputs: Sequence[Sequence[str]], references: Sequence[Sequence[str]]) -> float:
-    """Edits in all, over tokens of the references in all; beyond 1 where outputs run on."""
-    check(outputs, references)
-    total = sum(map(len, references))
-    if not total:
-        raise UserError(f"the {len(references)} references hold no tokens, so there is no rate; give some that do")
-    return sum(map(edits, outputs, references)) / total
-
-
 def pronunciation_error_rate(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> Pronounced:
     """For words that may be said in several ways: phones stand between spaces, each word has one reference or more.
 
     The nearest reference is the one with the fewest edits, the first of equals.
     """
     check(outputs, references)
-    wrong, nearest = 0, []
+    nearest = []
     for i, (output, ways) in enumerate(zip(outputs, references, strict=True), 1):
         if isinstance(ways, str) or not ways:
             raise UserError(f"item {i} of {len(outputs)} has no list of pronunciations; give one reference or more")
-        phones = output.split()
-        distance, best = min(((edits(phones, way), way) for way in map(str.split, ways)), key=lambda pair: pair[0])
-        wrong += distance > 0
-        nearest.append(best)
-    return Pronounced(wrong / len(outputs), error_rate([text.split() for text in outputs], nearest))
+        nearest.append(min(ways, key=lambda way: edits(output.split(), way.split())))
+    wrong = sum(output.split() != way.split() for output, way in zip(outputs, nearest, strict=True))
+    return Pronounced(wrong / len(outputs), word_error_rate(outputs, nearest).value)
 
 
 def edits(first: Sequence[str], second: Sequence[str]) -> int:
@@ -112,6 +88,22 @@ def sacrebleu_metric(name: str) -> Metric:
     return BLEU(tokenize="none" if name == "bleu_tokenized" else "13a", force=True)
 
 
+SHARES: dict[str, Callable[[str, str], tuple[int, int]]] = {  # what is counted in a sentence, and of how many
+    "exact_match": lambda output, reference: (int(output == reference), 1),
+    "word_error_rate": lambda output, reference: (edits(output.split(), reference.split()), len(reference.split())),
+}
+
+
+def _share(name: str, outputs: Sequence[str], references: Sequence[str]) -> Scored:
+    """What is counted in all sentences, over how many there are in all."""
+    check(outputs, references)
+    counts = [SHARES[name](output, reference) for output, reference in zip(outputs, references, strict=True)]
+    total = sum(of for _, of in counts)
+    if not total:
+        raise UserError(f"the {len(references)} references hold no tokens, so there is no rate; give some that do")
+    return Scored(name, sum(counted for counted, _ in counts) / total)
+
+
 def _sacrebleu(name: str, outputs: Sequence[str], references: Sequence[str]) -> Scored:
     check(outputs, references)
     metric = sacrebleu_metric(name)
@@ -119,6 +111,8 @@ def _sacrebleu(name: str, outputs: Sequence[str], references: Sequence[str]) -> 
     return Scored(name, score.score, str(metric.get_signature()))
 
 
+exact_match = partial(_share, "exact_match")  # outputs that equal their reference, character for character
+word_error_rate = partial(_share, "word_error_rate")  # edits over words of the references; beyond 1 if outputs run on
 bleu = partial(_sacrebleu, "bleu")  # of a corpus, with mteval's tokenisation, 13a [Papineni+ 2002]
 bleu_tokenized = partial(_sacrebleu, "bleu_tokenized")  # as papers have it for tokenised text: split at spaces alone
 chrf = partial(_sacrebleu, "chrf")  # chrF2, in which spaces do not count [Popović 2015]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.mask import Mask
-from regard.attention.position import input_position, steps
+from regard.attention.position import input_position
 from regard.attention.site import Site
 from regard.models.config import BertConfig
 from regard.nn.embed import Embedding, OutputHead, word_table
@@ -24,13 +24,10 @@ class Bert(nn.Module):
         self.config, width = config, config.width
         self.start, self.end, self.mask = config.start, config.end, config.mask
         table = word_table(config.vocabulary, width)
-        self.embedding = Embedding(
-            table,
-            position=input_position(config.position, width),
-            segments=word_table(config.segments, width) if config.segments else None,
-            norm=make_norm(config.norm, width, config.norm_eps) if config.embedding_norm else None,
-            dropout=config.dropout,
-        )
+        position = input_position(config.position, width)
+        segments = word_table(config.segments, width) if config.segments else None
+        norm = make_norm(config.norm, width, config.norm_eps) if config.embedding_norm else None
+        self.embedding = Embedding(table, position=position, segments=segments, norm=norm, dropout=config.dropout)
         self.encoder = Stack(config, config.num_layers)
         self.pooler = nn.Linear(width, width) if config.pooler else None
         self.follows = nn.Linear(width, 2) if config.next_sentence else None
@@ -38,8 +35,7 @@ class Bert(nn.Module):
 
     def forward(self, texts: Padded, segments: Tensor | None = None, site: Site = Site()) -> Tensor:
         """Vectors (B, T, C); segments (B, T) number the parts of each text, by default all are of the first."""
-        length = texts.tokens.shape[1]
-        positions, _ = steps(length, length, None, texts.tokens.device)
+        positions = torch.arange(texts.tokens.shape[1], device=texts.tokens.device)[None]
         x = self.embedding(texts.tokens, positions, texts.lengths, site / "text", segments)
         return self.encoder(x, mask=Mask.padding(texts.lengths), site=site / "encoder").x
 

@@ -9,17 +9,9 @@ import torch
 from torch import nn
 
 from regard.bounds import check_memory
+from regard.models import config as configs
 from regard.models.bert import Bert
-from regard.models.config import (
-    BertConfig,
-    ElmoConfig,
-    GptConfig,
-    ModelConfig,
-    ReaderConfig,
-    RecurrentConfig,
-    RecurrentTextConfig,
-    TransformerConfig,
-)
+from regard.models.config import ModelConfig
 from regard.models.elmo import Elmo
 from regard.models.gpt import Gpt
 from regard.models.lstm import RecurrentText
@@ -71,11 +63,11 @@ def shapes_of(config: ModelConfig) -> dict[str, tuple[int, ...]]:
 
 
 MODELS: dict[type[ModelConfig], Callable[..., Any]] = {
-    TransformerConfig: Transformer,
-    RecurrentConfig: Recurrent,
-    GptConfig: Gpt,
-    BertConfig: Bert,
-    RecurrentTextConfig: RecurrentText,
-    ElmoConfig: Elmo,
-    ReaderConfig: Reader,
+    configs.TransformerConfig: Transformer,
+    configs.RecurrentConfig: Recurrent,
+    configs.GptConfig: Gpt,
+    configs.BertConfig: Bert,
+    configs.RecurrentTextConfig: RecurrentText,
+    configs.ElmoConfig: Elmo,
+    configs.ReaderConfig: Reader,
 }

@@ -6,14 +6,13 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, Self
 
 from regard.attention.config import AttentionConfig, PositionConfig
-from regard.bounds import check_bounds
 from regard.data.config import LabelTask
 from regard.errors import UserError
-from regard.nn.config import DERIVED, RecurrentLayersConfig, StackConfig
+from regard.nn.config import DERIVED, Bounded, RecurrentLayersConfig, StackConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seq2seqConfig:
+class Seq2seqConfig(Bounded):
     """What every encoder-decoder has."""
 
     source_vocabulary: int = field(default=0, metadata=DERIVED)
@@ -29,14 +28,13 @@ class Seq2seqConfig:
     """The token that ends every output."""
 
     def __post_init__(self) -> None:
-        check_bounds(self)
-        if self.tied == "all" and self.source_vocabulary != self.target_vocabulary:
-            raise UserError(
-                f"tied: all of {self.source_vocabulary} and {self.target_vocabulary} words; use tied: output"
-            )
+        super().__post_init__()
+        source, target = self.source_vocabulary, self.target_vocabulary
+        if self.tied == "all" and source != target:
+            raise UserError(f"tied: all of {source} and {target} words; use tied: output")
         for name in ("start", "end"):
-            if self.target_vocabulary and not 0 <= getattr(self, name) < self.target_vocabulary:
-                raise UserError(f"{name} token {getattr(self, name)} is outside {self.target_vocabulary} words")
+            if target and not 0 <= getattr(self, name) < target:
+                raise UserError(f"{name} token {getattr(self, name)} is outside {target} words")
 
     def sized(self, source_vocabulary: int, target_vocabulary: int) -> Self:
         """The same, for vocabularies of so many words."""
@@ -54,13 +52,9 @@ class TransformerConfig(Seq2seqConfig, StackConfig):
     embedding_norm: bool = False
     output_bias: bool = False
 
-    def __post_init__(self) -> None:
-        Seq2seqConfig.__post_init__(self)
-        StackConfig.__post_init__(self)
-
 
 @dataclass(frozen=True, kw_only=True)
-class RecurrentAttention:
+class RecurrentAttention(Bounded):
     """How a recurrent decoder looks at its source."""
 
     score: str = "additive"
@@ -72,9 +66,6 @@ class RecurrentAttention:
     """previous: s(t-1) looks, and the cell takes in what it saw (Bahdanau); current: s(t) looks (Luong)."""
     query_word: bool = False
     """Whether the input word is part of the query."""
-
-    def __post_init__(self) -> None:
-        check_bounds(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,27 +105,19 @@ class RecurrentConfig(Seq2seqConfig):
 
     @property
     def encoder(self) -> RecurrentLayersConfig:
-        return RecurrentLayersConfig(
-            cell=self.cell,
-            input_width=self.embedding,
-            width=self.width // 2 if self.bidirectional else self.width,
-            num_layers=self.encoder_layers,
-            bidirectional=self.bidirectional,
-            residual=self.residual,
-            dropout=self.dropout,
-        )
+        width = self.width // 2 if self.bidirectional else self.width
+        layers = self._layers(self.embedding, width, self.encoder_layers)
+        return replace(layers, bidirectional=self.bidirectional)
 
     @property
     def decoder(self) -> RecurrentLayersConfig:
         takes_in = self.attention.query == "previous" if self.attention else self.encoding == "every"
-        return RecurrentLayersConfig(
-            cell=self.cell,
-            input_width=self.embedding + (self.context_width if takes_in else 0),
-            width=self.width,
-            num_layers=self.decoder_layers,
-            residual=self.residual,
-            dropout=self.dropout,
-        )
+        input_width = self.embedding + (self.context_width if takes_in else 0)
+        return self._layers(input_width, self.width, self.decoder_layers)
+
+    def _layers(self, input_width: int, width: int, num_layers: int) -> RecurrentLayersConfig:
+        shape = RecurrentLayersConfig(cell=self.cell, input_width=input_width, width=width, num_layers=num_layers)
+        return replace(shape, residual=self.residual, dropout=self.dropout)
 
     @property
     def looking(self) -> AttentionConfig | None:
@@ -158,7 +141,7 @@ class RecurrentConfig(Seq2seqConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextConfig:
+class TextConfig(Bounded):
     """What every model of text alone has."""
 
     vocabulary: int = field(default=0, metadata=DERIVED)
@@ -177,7 +160,7 @@ class TextConfig:
         return replace(self, vocabulary=vocabulary, start=start, end=end)
 
     def __post_init__(self) -> None:
-        check_bounds(self)
+        super().__post_init__()
         for name in ("start", "end"):
             if self.vocabulary and not 0 <= getattr(self, name) < self.vocabulary:
                 raise UserError(f"{name} token {getattr(self, name)} is outside {self.vocabulary} words")
@@ -188,10 +171,6 @@ class LayeredTextConfig(TextConfig, StackConfig):
     """One Stack over text."""
 
     num_layers: int = 4
-
-    def __post_init__(self) -> None:
-        TextConfig.__post_init__(self)
-        StackConfig.__post_init__(self)
 
     @property
     def out_width(self) -> int:
@@ -247,13 +226,8 @@ class RecurrentTextConfig(TextConfig):
 
     @property
     def layers(self) -> RecurrentLayersConfig:
-        return RecurrentLayersConfig(
-            cell=self.cell,
-            input_width=self.embedding,
-            width=self.width,
-            num_layers=self.num_layers,
-            dropout=self.dropout,
-        )
+        shape = RecurrentLayersConfig(cell=self.cell, input_width=self.embedding, width=self.width)
+        return replace(shape, num_layers=self.num_layers, dropout=self.dropout)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -287,13 +261,13 @@ OF_TOKENS = ("tagging", "spans")  # questions about each token; the others are a
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReaderConfig:
+class ReaderConfig(Bounded):
     """A model of text, trained before or not, with a head that answers a question about what it read."""
 
     kind: Literal["reader"] = "reader"
-    base: str | None = None
+    init_from: str | None = None
     """A model to begin with, its shape, words and weights: a folder, or an installed package that carries one."""
-    fresh: bool = False
+    architecture_only: bool = False
     """Whether shape and words alone are taken from there."""
     trunk: Trunk = BertConfig(
         width=192, hidden=768, num_heads=4, placement="pre", activation="gelu", dropout=0.1,
@@ -316,9 +290,9 @@ class ReaderConfig:
     spread: float = field(default=1.0, metadata=DERIVED)
 
     def __post_init__(self) -> None:
-        check_bounds(self)
-        if self.fresh and self.base is None:
-            raise UserError("fresh is about the model to begin with; give base, or drop it")
+        super().__post_init__()
+        if self.architecture_only and self.init_from is None:
+            raise UserError("architecture_only is about the model to begin with; give init_from, or drop it")
 
     @property
     def start(self) -> int:

@@ -79,18 +79,6 @@ def lstm() -> RecurrentTextConfig:
     return RecurrentTextConfig(embedding=650, width=650, num_layers=2, dropout=0.5)
 
 
-TEXT_PRESETS: dict[str, Callable[[], TextConfig]] = {
-    "gpt1": gpt1,
-    "gpt2": gpt2,
-    "llama": llama,
-    "bert": bert,
-    "lstm": lstm,
-}
-PRESETS: dict[str, Callable[[], Seq2seqConfig]] = {
-    "transformer_tiny": transformer_tiny,
-    "transformer_base": transformer_base,
-    "transformer_big": transformer_big,
-    "recurrent_bahdanau": recurrent_bahdanau,
-    "recurrent_luong": recurrent_luong,
-    "recurrent_plain": recurrent_plain,
-}
+SEQ2SEQ = (transformer_tiny, transformer_base, transformer_big, recurrent_bahdanau, recurrent_luong, recurrent_plain)
+PRESETS: dict[str, Callable[[], Seq2seqConfig]] = {make.__name__: make for make in SEQ2SEQ}
+TEXT_PRESETS: dict[str, Callable[[], TextConfig]] = {make.__name__: make for make in (gpt1, gpt2, llama, bert, lstm)}

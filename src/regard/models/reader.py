@@ -20,6 +20,7 @@ from regard.models.config import OF_TOKENS, BertConfig, ElmoConfig, GptConfig, R
 from regard.models.elmo import Elmo, Mix
 from regard.models.gpt import Gpt
 from regard.models.lstm import RecurrentText
+from regard.models.writer import LanguageModel
 from regard.nn.config import RecurrentLayersConfig
 from regard.nn.recurrent import RecurrentLayers
 from regard.shapes import Padded
@@ -39,12 +40,13 @@ class Reader(nn.Module):
     def __init__(self, config: ReaderConfig) -> None:
         super().__init__()
         self.config = config
-        make, self._see, width = TRUNKS[type(config.trunk)]
-        self.trunk = make(config.trunk)
-        self.upper = Upper(config) if isinstance(config.trunk, ElmoConfig) else None
-        told = width(config.trunk) if self.upper is None or self._of_tokens else self.upper.summary_width
+        trunk = config.trunk
+        self.trunk = TRUNKS[type(trunk)](trunk)
+        self.upper = Upper(config) if isinstance(trunk, ElmoConfig) else None
+        width = trunk.embedding if isinstance(trunk, RecurrentTextConfig) else trunk.out_width
+        told = width if self.upper is None or self._of_tokens else self.upper.summary_width
         self.head = nn.Linear(told, config.outputs)
-        self.start, self.end = config.trunk.start, config.trunk.end
+        self.start, self.end = trunk.start, trunk.end
 
     @property
     def _of_tokens(self) -> bool:
@@ -52,7 +54,17 @@ class Reader(nn.Module):
 
     def see(self, texts: Padded, segments: Tensor, site: Site = Site()) -> Seen:
         """Texts, of which segments (B, T) are 1 in second parts and 0 elsewhere."""
-        return self._see(self, texts, segments, site)
+        if self.upper is not None:
+            return self.upper(self.trunk.layers(texts, site), texts, segments, site / "upper")
+        if isinstance(self.trunk, LanguageModel):
+            # What is told of a text stands at its last token; padding comes after it, and is not seen.
+            x, _ = self.trunk.advance(texts.tokens, self.trunk.nothing_yet(len(texts)), site)
+            return Seen(x, x[torch.arange(len(x), device=x.device), texts.lengths - 1])
+        x = self.trunk(texts, segments if self.trunk.config.segments > 1 else None, site)
+        if self.config.pooling == "first" and not self._of_tokens:
+            return Seen(x, self.trunk.pooled(x))
+        real = torch.arange(x.shape[1], device=x.device)[None] < texts.lengths[:, None]
+        return Seen(x, (x * real[..., None]).sum(1) / texts.lengths[:, None])
 
     def answer(self, seen: Seen, groups: Tensor | None = None, site: Site = Site()) -> Tensor:
         """Of texts (N, outputs), or of tokens (B, T, outputs); texts of a group (B,) are read as one, if symmetric."""
@@ -100,30 +112,9 @@ def _largest(x: Tensor, where: Tensor) -> Tensor:
     return x.masked_fill(~where[..., None], -torch.inf).amax(1).nan_to_num(neginf=0.0)
 
 
-def _elmo(reader: Reader, texts: Padded, segments: Tensor, site: Site) -> Seen:
-    assert reader.upper is not None
-    return reader.upper(reader.trunk.layers(texts, site), texts, segments, site / "upper")
-
-
-def _encoder(reader: Reader, texts: Padded, segments: Tensor, site: Site) -> Seen:
-    trunk = reader.trunk
-    x = trunk(texts, segments if trunk.config.segments > 1 else None, site)
-    if reader.config.pooling == "first" and not reader._of_tokens:
-        return Seen(x, trunk.pooled(x))
-    real = torch.arange(x.shape[1], device=x.device)[None] < texts.lengths[:, None]
-    return Seen(x, (x * real[..., None]).sum(1) / texts.lengths[:, None])
-
-
-def _decoder(reader: Reader, texts: Padded, segments: Tensor, site: Site) -> Seen:
-    """What is told of a text stands at its last token; padding comes after it, and is not seen."""
-    x, _ = reader.trunk.advance(texts.tokens, reader.trunk.nothing_yet(len(texts)), site)
-    return Seen(x, x[torch.arange(len(x), device=x.device), texts.lengths - 1])
-
-
-# How a trunk is made, what it sees, and how wide that is.
-TRUNKS: dict[type[Trunk], tuple[Callable[..., Any], Callable[..., Seen], Callable[[Any], int]]] = {
-    BertConfig: (Bert, _encoder, lambda config: config.width),
-    GptConfig: (Gpt, _decoder, lambda config: config.width),
-    ElmoConfig: (Elmo, _elmo, lambda config: config.out_width),
-    RecurrentTextConfig: (RecurrentText, _decoder, lambda config: config.embedding),
+TRUNKS: dict[type[Trunk], Callable[..., Any]] = {
+    BertConfig: Bert,
+    GptConfig: Gpt,
+    ElmoConfig: Elmo,
+    RecurrentTextConfig: RecurrentText,
 }

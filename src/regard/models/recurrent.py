@@ -12,7 +12,7 @@ from regard.attention.mask import Mask
 from regard.attention.multihead import MultiheadAttention
 from regard.attention.site import Site
 from regard.models.config import RecurrentConfig
-from regard.models.seq2seq import Seq2seq, Tables, check_source
+from regard.models.seq2seq import Seq2seq, check_source, word_tables
 from regard.nn.embed import Embedding, OutputHead, word_table
 from regard.nn.recurrent import RecurrentLayers
 from regard.shapes import Padded
@@ -40,22 +40,17 @@ class Recurrent(Seq2seq[RecurrentState]):
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__(config)
         self.config = config
-        tables = Tables.of(config, config.embedding)
-        self.source_embedding = Embedding(tables.source, dropout=config.dropout)
-        self.target_embedding = Embedding(tables.target, dropout=config.dropout)
+        source, target, output = word_tables(config, config.embedding)
+        self.source_embedding = Embedding(source, dropout=config.dropout)
+        self.target_embedding = Embedding(target, dropout=config.dropout)
         self.encoder = RecurrentLayers(config.encoder)
         self.decoder = RecurrentLayers(config.decoder)
         self.attention = MultiheadAttention(config.looking) if config.looking else None
-        num_states = config.encoder.num_states
-        self.bridge = (
-            nn.Linear(config.width * num_states, config.width * num_states * config.decoder_layers)
-            if config.bridge == "linear"
-            else None
-        )
+        size = config.width * config.encoder.num_states  # of one layer's state
+        self.bridge = nn.Linear(size, size * config.decoder_layers) if config.bridge == "linear" else None
         told = config.width + config.context_width
         self.readout = nn.Linear(told, config.embedding) if config.readout else None
-        output = tables.output if config.readout else word_table(config.target_vocabulary, told)
-        self.head = OutputHead(output, bias=True)
+        self.head = OutputHead(output if config.readout else word_table(config.target_vocabulary, told), bias=True)
         self.watched = "decoder.cross" if config.attention else None
 
     def encode(self, source: Padded, site: Site = Site(), *, watch: bool = False) -> RecurrentState:
@@ -67,13 +62,9 @@ class Recurrent(Seq2seq[RecurrentState]):
         if self.bridge is not None:
             hidden = torch.tanh(self.bridge(final[:, -1].flatten(1)))
             hidden = hidden.unflatten(1, (self.config.decoder_layers, -1, self.config.width))
-        return RecurrentState(
-            hidden[:, :, None],
-            self.attention.memorise(read.x) if self.attention else None,
-            source.lengths,
-            final[:, -1, 0] if self.config.encoding == "every" else None,
-            watch,
-        )
+        memory = self.attention.memorise(read.x) if self.attention else None
+        encoding = final[:, -1, 0] if self.config.encoding == "every" else None
+        return RecurrentState(hidden[:, :, None], memory, source.lengths, encoding, watch)
 
     def read(self, prefix: Padded, state: RecurrentState) -> RecurrentState:
         for t in range(prefix.tokens.shape[1] - 1):  # rows with a shorter prefix wait in their state

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor, nn
 
@@ -15,20 +13,12 @@ from regard.nn.embed import word_table
 from regard.shapes import Padded
 
 
-@dataclass(frozen=True, eq=False)
-class Tables:
-    """The three word tables of an encoder-decoder, of which some may be the same object."""
-
-    source: nn.Parameter
-    target: nn.Parameter
-    output: nn.Parameter
-
-    @staticmethod
-    def of(config: Seq2seqConfig, width: int) -> Tables:
-        target = word_table(config.target_vocabulary, width)
-        source = target if config.tied == "all" else word_table(config.source_vocabulary, width)
-        output = word_table(config.target_vocabulary, width) if config.tied == "none" else target
-        return Tables(source, target, output)
+def word_tables(config: Seq2seqConfig, width: int) -> tuple[nn.Parameter, nn.Parameter, nn.Parameter]:
+    """Of source, target and output; some may be the same object."""
+    target = word_table(config.target_vocabulary, width)
+    source = target if config.tied == "all" else word_table(config.source_vocabulary, width)
+    output = word_table(config.target_vocabulary, width) if config.tied == "none" else target
+    return source, target, output
 
 
 class Seq2seq(Writer[S]):

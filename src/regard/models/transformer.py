@@ -12,7 +12,7 @@ from regard.attention.mask import Mask
 from regard.attention.position import input_position, steps
 from regard.attention.site import Site
 from regard.models.config import TransformerConfig
-from regard.models.seq2seq import Seq2seq, Tables, check_source
+from regard.models.seq2seq import Seq2seq, check_source, word_tables
 from regard.models.writer import moved_right
 from regard.nn.embed import Embedding, OutputHead
 from regard.nn.norm import make_norm
@@ -44,29 +44,24 @@ class Transformer(Seq2seq[TransformerState]):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(config)
         self.config = config
-        tables = Tables.of(config, config.width)
-        self.source_embedding = self._embedding(tables.source)
-        self.target_embedding = self._embedding(tables.target)
+        source, target, output = word_tables(config, config.width)
+        self.source_embedding = self._embedding(source)
+        self.target_embedding = self._embedding(target)
         self.encoder = Stack(config, config.encoder_layers)
         self.decoder = Stack(config, config.decoder_layers, cross=True)
-        self.head = OutputHead(tables.output, bias=config.output_bias)
+        self.head = OutputHead(output, bias=config.output_bias)
         self.longest = config.position.max_length
         self.watched = f"decoder.{config.decoder_layers - 1}.cross"  # the last layer's heads, on average
 
     def _embedding(self, table: nn.Parameter) -> Embedding:
         config = self.config
-        return Embedding(
-            table,
-            position=input_position(config.position, config.width),
-            scaled=config.scaled_embedding,
-            norm=make_norm(config.norm, config.width, config.norm_eps) if config.embedding_norm else None,
-            dropout=config.dropout,
-        )
+        position = input_position(config.position, config.width)
+        norm = make_norm(config.norm, config.width, config.norm_eps) if config.embedding_norm else None
+        return Embedding(table, position=position, scaled=config.scaled_embedding, norm=norm, dropout=config.dropout)
 
     def encode(self, source: Padded, site: Site = Site(), *, watch: bool = False) -> TransformerState:
         check_source(source)
-        length = source.tokens.shape[1]
-        positions, _ = steps(length, length, None, source.tokens.device)
+        positions = torch.arange(source.tokens.shape[1], device=source.tokens.device)[None]
         x = self.source_embedding(source.tokens, positions, source.lengths, site / "source")
         encoded = self.encoder(x, mask=Mask.padding(source.lengths), site=site / "encoder")
         memory = self.decoder.memorise(encoded.x)
@@ -77,13 +72,8 @@ class Transformer(Seq2seq[TransformerState]):
         num_keys = state.past.num_keys + tokens.shape[1]
         positions, _ = steps(tokens.shape[1], num_keys, state.past.starts, tokens.device)
         x = self.target_embedding(tokens, positions, None, site / "target")
-        stacked = self.decoder(
-            x,
-            mask=Mask.causal(),
-            memory=Memory(state.memory, Mask.padding(state.lengths)),
-            past=state.past,
-            site=site / "decoder",
-        )
+        memory = Memory(state.memory, Mask.padding(state.lengths))
+        stacked = self.decoder(x, mask=Mask.causal(), memory=memory, past=state.past, site=site / "decoder")
         return stacked.x, replace(state, past=stacked.past)
 
     def read(self, prefix: Padded, state: TransformerState) -> TransformerState:

@@ -12,8 +12,15 @@ Placement = Literal["pre", "post", "none"]
 DERIVED = {"derived": True}  # a setting that no recipe has: a tokenizer tells it, or a model that was made elsewhere
 
 
+class Bounded:
+    """Settings that are checked when they are made; each class adds its own rules after those of its bases."""
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
+
+
 @dataclass(frozen=True, kw_only=True)
-class StackConfig:
+class StackConfig(Bounded):
     """Blocks of attention and feed-forward, one above the other."""
 
     width: int = 512
@@ -41,7 +48,7 @@ class StackConfig:
     """Inside the feed-forward layers."""
 
     def __post_init__(self) -> None:
-        check_bounds(self)
+        super().__post_init__()
         _ = self.attention  # its rules hold for these fields too
 
     @property
@@ -58,7 +65,7 @@ class StackConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecurrentLayersConfig:
+class RecurrentLayersConfig(Bounded):
     """Recurrent layers, one above the other."""
 
     cell: Literal["rnn", "lstm", "gru"] = "lstm"
@@ -71,9 +78,6 @@ class RecurrentLayersConfig:
     """Add a layer's input to its output from the second layer on."""
     dropout: float = 0.0
     """Between layers."""
-
-    def __post_init__(self) -> None:
-        check_bounds(self)
 
     @property
     def out_width(self) -> int:

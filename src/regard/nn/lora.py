@@ -43,10 +43,10 @@ def hold(model: nn.Module, *, frozen: int = 0, rank: int = 0, seed: int = 0, gro
     layered = _layered(model)
     depth = max(map(len, layered), default=0)
     if frozen > depth:
-        raise UserError(f"train.frozen {frozen} of {depth} layers; give {depth} or less")
+        raise UserError(f"train.frozen_layers {frozen} of {depth} layers; give {depth} or less")
     stacks = [(name, module) for name, module in model.named_modules() if isinstance(module, Stack)]
     if rank and not stacks:
-        raise UserError("train.lora changes linear maps of Transformer layers, and this model has none; use frozen")
+        raise UserError("train.lora_rank changes linear maps of Transformer layers, and it has none; use frozen_layers")
     if frozen or rank:
         for module in model.modules():
             if isinstance(module, Embedding):

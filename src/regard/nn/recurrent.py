@@ -97,14 +97,10 @@ def _run(layer: nn.Module, x: Tensor, state: Tensor | None, lengths: Tensor | No
     vectors = () if state is None else state.transpose(0, 1).unbind(2)  # PyTorch keeps batch second in states
     vectors = tuple(v.contiguous() for v in vectors)
     start = vectors if len(vectors) == 2 else vectors[0] if vectors else None
+    fast = x.is_cpu and torch.backends.mkldnn.enabled and not (vectors and layer.bidirectional)
     if lengths is None:
         y, end = layer(x, start)
-    elif (
-        isinstance(layer, nn.LSTM)
-        and x.is_cpu
-        and torch.backends.mkldnn.enabled
-        and not (vectors and layer.bidirectional)
-    ):
+    elif fast and isinstance(layer, nn.LSTM):
         y, end = _run_marked(layer, x, vectors, lengths)
     else:
         packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)

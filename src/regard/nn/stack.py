@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from torch import Tensor, nn
 
@@ -39,19 +40,16 @@ class Block(nn.Module):
     def __init__(self, config: StackConfig, layer: int, cross: bool) -> None:
         super().__init__()
         attention = config.attention
+        residual = partial(Residual, config.width, config.norm, config.norm_eps, config.placement, config.dropout)
         position = layer_position(config.position, attention.head_width, attention.num_heads, layer)
         self.self_attention = MultiheadAttention(attention, position)
-        self.self_residual = self._residual(config)
+        self.self_residual = residual()
         self.cross_attention = MultiheadAttention(attention) if cross else None
-        self.cross_residual = self._residual(config) if cross else None
+        self.cross_residual = residual() if cross else None
         self.feedforward = FeedForward(
             config.width, config.hidden, config.activation, config.hidden_dropout, config.bias
         )
-        self.feedforward_residual = self._residual(config)
-
-    @staticmethod
-    def _residual(config: StackConfig) -> Residual:
-        return Residual(config.width, config.norm, config.norm_eps, config.placement, config.dropout)
+        self.feedforward_residual = residual()
 
     def forward(
         self, x: Tensor, mask: Mask, past: KV | None, places: Places, memory: KV | None, across: Mask, site: Site

@@ -6,22 +6,25 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from typing import Any
 
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from pydantic import BaseModel
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from regard.serve import describe, libre, openai, own
-from regard.serve.figures import Figures
+from regard.serve.desk import BusyError, RefusedError
 from regard.serve.house import House
 from regard.serve.keys import is_own_host, is_own_page, known
-from regard.serve.wire import BUSY, GONE, RefusedError
+from regard.serve.wire import GONE
 
 Handler = Callable[[House, Request], Awaitable[Response]]
 HEADERS = [
@@ -38,46 +41,49 @@ class Entry:
 
     method: str
     act: Handler
-    answers: Any
+    answers: dict[str, Any]
     asks: type[BaseModel] | None = None
     form: bool = False
     streams: bool = False
 
 
 ROUTES = {
-    "/translate": Entry("POST", libre.translate, describe.Translated, libre.Translate, form=True),
-    "/detect": Entry("POST", libre.detect, list[describe.Detected], libre.Detect, form=True),
-    "/languages": Entry("GET", libre.languages, list[describe.Language]),
-    "/frontend/settings": Entry("GET", libre.settings, dict[str, Any]),
-    "/health": Entry("GET", libre.health, describe.Health),
-    "/v1/models": Entry("GET", openai.models, dict[str, Any]),
-    "/v1/models/{model}": Entry("GET", openai.model, dict[str, Any]),
-    "/v1/completions": Entry("POST", openai.complete, describe.Completion, openai.Complete, streams=True),
-    "/api/translate": Entry("POST", own.translate, describe.Translations, own.Translate),
-    "/api/attention": Entry("POST", own.attention, dict[str, Any], own.Attention),
-    "/api/models": Entry("GET", own.models, dict[str, Any]),
-    "/ready": Entry("GET", own.ready, describe.Ready),
+    "/translate": Entry("POST", libre.translate, describe.TRANSLATED, libre.Translate, form=True),
+    "/detect": Entry("POST", libre.detect, describe.many(describe.DETECTED), libre.Detect, form=True),
+    "/languages": Entry("GET", libre.languages, describe.many(describe.LANGUAGE)),
+    "/frontend/settings": Entry("GET", libre.settings, describe.OBJECT),
+    "/health": Entry("GET", libre.health, describe.HEALTH),
+    "/v1/models": Entry("GET", openai.models, describe.OBJECT),
+    "/v1/models/{model}": Entry("GET", openai.model, describe.OBJECT),
+    "/v1/completions": Entry("POST", openai.complete, describe.COMPLETION, openai.Complete, streams=True),
+    "/api/translate": Entry("POST", own.translate, describe.TRANSLATIONS, own.Translate),
+    "/api/attention": Entry("POST", own.attention, describe.OBJECT, own.Attention),
+    "/api/models": Entry("GET", own.models, describe.OBJECT),
+    "/ready": Entry("GET", own.ready, describe.READY),
 }
 PAGE = {"/": "serve/page/index.html"}
 PAGE |= {f"/{name}": f"serve/page/{name}" for name in ("page.js", "page.css", "icon.svg")}
 PAGE |= {f"/{name}": f"look/web/{name}" for name in ("view.js", "view.css")}
+STATE = {
+    "waiting": "Requests that wait for the worker",
+    "ready": "Whether the worker is there",
+    "restarts": "Workers that had to be replaced",
+}
 KINDS = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 
 
 def app(house: House) -> Starlette:
     figures = Figures(house)
-    routes = [
-        Route(path, _endpoint(house, figures, path, each.act), methods=[each.method]) for path, each in ROUTES.items()
-    ]
-    told = JSONResponse(describe.description(ROUTES, house))
-    routes += [Route("/openapi.json", lambda request: told, methods=["GET"])]
+    answer = partial(_answer, house, figures)
+    routes = [Route(path, partial(answer, path), methods=[entry.method]) for path, entry in ROUTES.items()]
+    description = JSONResponse(describe.description(ROUTES, house))
+    routes += [Route("/openapi.json", lambda request: description, methods=["GET"])]
     routes += [Route("/metrics", lambda request: figures.response(), methods=["GET"])]
     routes += [Route(path, _still(name), methods=["GET"]) for path, name in PAGE.items()]
-    handlers: dict[Any, Any] = {HTTPException: _odd}
-    made = Starlette(routes=routes, exception_handlers=handlers)
-    made.router.redirect_slashes = False
-    made.add_middleware(Guard, house=house, figures=figures)
-    return made
+    guard = Middleware(Guard, house=house, figures=figures)
+    service = Starlette(routes=routes, middleware=[guard], exception_handlers={HTTPException: _odd})
+    service.router.redirect_slashes = False
+    return service
 
 
 def _still(name: str) -> Callable[[Request], Response]:
@@ -86,37 +92,52 @@ def _still(name: str) -> Callable[[Request], Response]:
     return lambda request: Response(data, media_type=KINDS[name.rpartition(".")[2]])
 
 
-def _odd(request: Request, error: HTTPException) -> JSONResponse:
-    """Of a path or method that is not offered."""
-    told = {404: "there is nothing here; GET /openapi.json tells what is offered", 405: "this is asked in another way"}
-    response = refused(request.url.path, RefusedError(error.status_code, told.get(error.status_code, error.detail)))
+def _odd(request: Request, error: Any) -> JSONResponse:
+    """Of an HTTPException: a path or method that is not offered."""
+    why = {404: "there is nothing here; GET /openapi.json tells what is offered", 405: "this is asked in another way"}
+    response = refused(request.url.path, RefusedError(error.status_code, why.get(error.status_code, error.detail)))
     response.headers.update(error.headers or {})
     return response
 
 
-def _endpoint(house: House, figures: Figures, path: str, act: Handler) -> Callable[[Request], Awaitable[Response]]:
-    async def answer(request: Request) -> Response:
-        began = time.perf_counter()
-        try:
-            response = await act(house, request)
-        except RefusedError as error:
-            response = refused(path, error)
-        figures.count(path, response.status_code, time.perf_counter() - began)
-        return response
-
-    return answer
+async def _answer(house: House, figures: Figures, path: str, request: Request) -> Response:
+    began = time.perf_counter()
+    try:
+        response = await ROUTES[path].act(house, request)
+    except RefusedError as error:
+        response = refused(path, error)
+    figures.count(path, response.status_code, time.perf_counter() - began)
+    return response
 
 
 def refused(path: str, error: RefusedError) -> JSONResponse:
     """In the shape of the interface that was asked."""
-    headers = {"Retry-After": "1"} if error.status in (429, 503) else {}
+    headers = {"Retry-After": "1"} if error.status == 503 else {}
+    body: Any = error.message
     if path.startswith("/v1/"):
         kind = "invalid_request_error" if error.status < 500 else "server_error"
         code = {401: "invalid_api_key", 404: "model_not_found", 503: "server_is_overloaded"}.get(error.status)
-        told: Any = {"message": error.message, "type": kind, "param": error.param, "code": code}
-    else:
-        told = error.message
-    return JSONResponse({"error": told}, error.status, headers)
+        body = {"message": error.message, "type": kind, "param": error.param, "code": code}
+    return JSONResponse({"error": body}, error.status, headers)
+
+
+class Figures:
+    """Counters for Prometheus; labels are routes and statuses, never anything that a client sent."""
+
+    def __init__(self, house: House) -> None:
+        self.house, self.registry = house, CollectorRegistry()
+        self.requests = Counter("regard_requests", "Requests", ["route", "status"], registry=self.registry)
+        self.seconds = Histogram("regard_seconds", "Seconds of a request", ["route"], registry=self.registry)
+        self.gauges = {name: Gauge(f"regard_{name}", about, registry=self.registry) for name, about in STATE.items()}
+
+    def count(self, route: str, status: int, seconds: float) -> None:
+        self.requests.labels(route, str(status)).inc()
+        self.seconds.labels(route).observe(seconds)
+
+    def response(self) -> Response:
+        for name, gauge in self.gauges.items():
+            gauge.set(self.house.state[name])
+        return Response(generate_latest(self.registry), media_type=CONTENT_TYPE_LATEST)
 
 
 class Guard:
@@ -141,8 +162,9 @@ class Guard:
             keyed = self._checked(request := Request(scope, receive))
             if scope["method"] == "POST" and path in ROUTES and ROUTES[path].asks is not None:
                 body = [{"type": "http.request", "body": await self._body(request, keyed), "more_body": False}]
-                if self.inside >= self.house.limits.requests or self.house.full:
-                    raise RefusedError(503, BUSY)
+                full = all(place.desk.full for place in self.house.places)
+                if full or self.inside >= self.house.limits.requests:
+                    raise BusyError
         except RefusedError as error:
             response = refused(path, error)
             if error.status == 401:

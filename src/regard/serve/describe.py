@@ -1,143 +1,14 @@
-"""The service as programs read it: its OpenAPI description, from the very types that requests are checked by."""
+"""The service as programs read it: its OpenAPI description, of requests from the very types that check them."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, NotRequired
-
-from pydantic import TypeAdapter
-from typing_extensions import TypedDict
+from collections.abc import Sequence
+from typing import Any
 
 from regard import __version__
 from regard.serve.house import House
 
-REF = "#/components/schemas/{model}"
-
-
-class PlainError(TypedDict):
-    error: str
-
-
-class OpenAIErrorBody(TypedDict):
-    message: str
-    type: str
-    param: str | None
-    code: str | None
-
-
-class OpenAIError(TypedDict):
-    error: OpenAIErrorBody
-
-
-class Detected(TypedDict):
-    language: str
-    confidence: float
-
-
-class Translated(TypedDict):
-    translatedText: str | list[str]
-    detectedLanguage: NotRequired[Detected | list[Detected]]
-    alternatives: NotRequired[list[str] | list[list[str]]]
-
-
-class Language(TypedDict):
-    code: str
-    name: str
-    targets: list[str]
-
-
-class Health(TypedDict):
-    status: Literal["ok"]
-
-
-class Output(TypedDict):
-    text: str
-    score: float
-    log_prob: float
-    tokens: list[str]
-    alignment: NotRequired[str]
-
-
-class Answer(TypedDict):
-    text: str
-    outputs: list[Output]
-
-
-class Translations(TypedDict):
-    model: str
-    source: str
-    target: str
-    translations: list[Answer]
-
-
-class Ready(TypedDict):
-    ready: bool
-    waiting: int
-    restarts: int
-
-
-class Usage(TypedDict):
-    prompt_tokens: int
-    completion_tokens: int
-    total_tokens: int
-
-
-class Choice(TypedDict):
-    index: int
-    text: str
-    logprobs: dict[str, Any] | None
-    finish_reason: str | None
-
-
-class Completion(TypedDict):
-    id: str
-    object: Literal["text_completion"]
-    created: int
-    model: str
-    choices: list[Choice]
-    usage: NotRequired[Usage]
-
-
-def description(routes: dict[str, Any], house: House) -> dict[str, Any]:
-    """OpenAPI 3.1; `routes` are those of app.py."""
-    schemas: dict[str, Any] = {}
-    every = [place.name for place in house.places]
-    tells = [place.name for place in house.places if place.desk.model.get("task") == "language"]
-    sources, targets = (sorted({getattr(each, side) for each in house.directions}) for side in ("source", "target"))
-
-    def schema(kind: Any) -> dict[str, Any]:
-        found = TypeAdapter(kind).json_schema(ref_template=REF)
-        schemas.update(found.pop("$defs", {}))
-        return found
-
-    def answer(told: str, kind: Any, streams: bool = False) -> dict[str, Any]:
-        stream: dict[str, Any] = {"text/event-stream": {}} if streams else {}
-        return {"description": told, "content": {"application/json": {"schema": schema(kind)}, **stream}}
-
-    def operation(path: str, route: Any) -> dict[str, Any]:
-        refusal = OpenAIError if path.startswith("/v1/") else PlainError
-        answers = {str(status): answer(told, refusal) for status, told in STATUSES.items()}
-        answers["200"] = answer("Done", route.answers, route.streams)
-        if route.answers is Ready:
-            answers["503"] = answer("Not now", Ready)
-        about: dict[str, Any] = {"summary": (route.act.__doc__ or path).strip().splitlines()[0], "responses": answers}
-        if "{" in path:
-            named = {"type": "string", "enum": every}
-            about["parameters"] = [{"name": "model", "in": "path", "required": True, "schema": named}]
-        if route.asks is not None:
-            asked, auto = schema(route.asks), ["auto"] if path == "/translate" else []
-            known = {"model": tells if route.streams else every, "source": [*sources, *auto], "target": targets}
-            for name in known.keys() & asked["properties"]:
-                for each in asked["properties"][name].get("anyOf", [asked["properties"][name]]):
-                    each |= {"enum": known[name]} if known[name] and each["type"] == "string" else {}
-            kinds = ["application/json", *(["application/x-www-form-urlencoded"] if route.form else [])]
-            about["requestBody"] = {"required": True, "content": {kind: {"schema": asked} for kind in kinds}}
-        return about
-
-    paths = {path: {route.method.lower(): operation(path, route)} for path, route in routes.items()}
-    info = {"title": "Regard", "version": __version__}
-    return {"openapi": "3.1.0", "info": info, "paths": paths, "components": {"schemas": schemas}}
-
-
+Schema = dict[str, Any]
 STATUSES = {
     400: "Not as it has to be",
     401: "A key is needed",
@@ -149,3 +20,91 @@ STATUSES = {
     500: "The worker ended under it, twice",
     503: "Too much to do; Retry-After says when to come back",
 }
+
+
+def shape(title: str, *, optional: Sequence[str] = (), **properties: Schema) -> Schema:
+    required = [name for name in properties if name not in optional]
+    return {"title": title, "type": "object", "properties": properties, "required": required}
+
+
+def many(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
+def either(*schemas: Schema) -> Schema:
+    return {"anyOf": list(schemas)}
+
+
+TEXT, NUMBER, WHOLE, FLAG, NULL, OBJECT = (
+    {"type": kind} for kind in ("string", "number", "integer", "boolean", "null", "object")
+)
+TEXTS = many(TEXT)
+PLAIN_ERROR = shape("PlainError", error=TEXT)
+OPENAI_ERROR = shape(
+    "OpenAIError",
+    error=shape("OpenAIErrorBody", message=TEXT, type=TEXT, param=either(TEXT, NULL), code=either(TEXT, NULL)),
+)
+DETECTED = shape("Detected", language=TEXT, confidence=NUMBER)
+TRANSLATED = shape(
+    "Translated",
+    translatedText=either(TEXT, TEXTS),
+    detectedLanguage=either(DETECTED, many(DETECTED)),
+    alternatives=either(TEXTS, many(TEXTS)),
+    optional=["detectedLanguage", "alternatives"],
+)
+LANGUAGE = shape("Language", code=TEXT, name=TEXT, targets=TEXTS)
+HEALTH = shape("Health", status=TEXT | {"const": "ok"})
+READY = shape("Ready", ready=FLAG, waiting=WHOLE, restarts=WHOLE)
+OUTPUT = shape("Output", text=TEXT, score=NUMBER, log_prob=NUMBER, tokens=TEXTS, alignment=TEXT, optional=["alignment"])
+ANSWER = shape("Answer", text=TEXT, outputs=many(OUTPUT))
+TRANSLATIONS = shape("Translations", model=TEXT, source=TEXT, target=TEXT, translations=many(ANSWER))
+CHOICE = shape("Choice", index=WHOLE, text=TEXT, logprobs=either(OBJECT, NULL), finish_reason=either(TEXT, NULL))
+USAGE = shape("Usage", prompt_tokens=WHOLE, completion_tokens=WHOLE, total_tokens=WHOLE)
+COMPLETION = shape(
+    "Completion",
+    id=TEXT,
+    object=TEXT | {"const": "text_completion"},
+    created=WHOLE,
+    model=TEXT,
+    choices=many(CHOICE),
+    usage=USAGE,
+    optional=["usage"],
+)
+
+
+def description(routes: dict[str, Any], house: House) -> dict[str, Any]:
+    """OpenAPI 3.1; `routes` are those of app.py."""
+    schemas: dict[str, Schema] = {}
+    every = [place.name for place in house.places]
+    tells = [place.name for place in house.places if place.desk.model.get("task") == "lm"]
+    sources, targets = (sorted({getattr(each, side) for each in house.directions}) for side in ("source", "target"))
+
+    def answer(about: str, schema: Schema, streams: bool = False) -> dict[str, Any]:
+        stream: dict[str, Any] = {"text/event-stream": {}} if streams else {}
+        return {"description": about, "content": {"application/json": {"schema": schema}, **stream}}
+
+    def operation(path: str, route: Any) -> dict[str, Any]:
+        refusal = OPENAI_ERROR if path.startswith("/v1/") else PLAIN_ERROR
+        answers = {str(status): answer(about, refusal) for status, about in STATUSES.items()}
+        answers["200"] = answer("Done", route.answers, route.streams)
+        if route.answers is READY:
+            answers["503"] = answer("Not now", READY)
+        about: dict[str, Any] = {"summary": (route.act.__doc__ or path).strip().splitlines()[0], "responses": answers}
+        if "{" in path:
+            model = TEXT | {"enum": every}
+            about["parameters"] = [{"name": "model", "in": "path", "required": True, "schema": model}]
+        if route.asks is not None:
+            asked = route.asks.model_json_schema(ref_template="#/components/schemas/{model}")
+            schemas.update(asked.pop("$defs", {}))
+            auto = ["auto"] if path == "/translate" else []
+            known = {"model": tells if route.streams else every, "source": [*sources, *auto], "target": targets}
+            for name in known.keys() & asked["properties"]:
+                for each in asked["properties"][name].get("anyOf", [asked["properties"][name]]):
+                    each |= {"enum": known[name]} if known[name] and each["type"] == "string" else {}
+            kinds = ["application/json", *(["application/x-www-form-urlencoded"] if route.form else [])]
+            about["requestBody"] = {"required": True, "content": {kind: {"schema": asked} for kind in kinds}}
+        return about
+
+    paths = {path: {route.method.lower(): operation(path, route)} for path, route in routes.items()}
+    info = {"title": "Regard", "version": __version__}
+    return {"openapi": "3.1.0", "info": info, "paths": paths, "components": {"schemas": schemas}}

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import sys
 import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import islice
+from math import inf
 from typing import Any
 
 from regard.errors import UserError
 from regard.progress import warn
 from regard.serve.config import Limits
-from regard.serve.frames import pack, read_async
 
 TRIES = 2  # of a task whose worker ended under it
 MERGED = ("translate",)  # jobs of which several requests can make one
@@ -22,20 +24,24 @@ LINE = 30  # characters that take as long as that there is a line at all
 FEW = 16  # lines that one thread does as fast as several
 SURE = 6_000  # of the same, that are always taken: few lines are slower than many, and tell too long a time for them
 FORGET = 0.9  # of what is known of the pace, how much counts after the next job
+MESSAGE = 1 << 28  # bytes of a worker's message at most
 WORKER = (sys.executable, "-m", "regard.serve.worker")
 Heard = Callable[[dict[str, Any]], None]
 
 
-class BusyError(Exception):
+class RefusedError(Exception):
+    """A request that gets no answer but why, and a status of HTTP."""
+
+    def __init__(self, status: int, message: str, *, param: str | None = None) -> None:
+        super().__init__(message)
+        self.status, self.message, self.param = status, message, param
+
+
+class BusyError(RefusedError):
     """There is too much to do already, or it is too much for the pace of late; it may be asked again soon."""
 
-
-class FailedError(Exception):
-    """It cannot be done, and asking again does not help."""
-
-
-class LostError(FailedError):
-    """Its worker ended under it, again."""
+    def __init__(self, message: str = "there is too much to do; try again soon") -> None:
+        super().__init__(503, message)
 
 
 @dataclass(eq=False)
@@ -45,8 +51,8 @@ class Task:
     how: dict[str, Any]
     texts: list[str]
     size: int
-    answer: asyncio.Future[list[Any]]
     heard: Heard | None = None
+    answer: asyncio.Future[Any] = field(default_factory=asyncio.Future)
     tries: int = 0
 
 
@@ -56,7 +62,7 @@ class Job:
 
     number: int
     tasks: list[Task]
-    done: asyncio.Future[dict[str, Any]]
+    done: asyncio.Future[dict[str, Any]] = field(default_factory=asyncio.Future)
     began: float = field(default_factory=time.monotonic)
     progress: float = field(default_factory=time.monotonic)
 
@@ -93,21 +99,21 @@ class Desk:
     refused: str = ""
     """Why there is no worker and will be none."""
     restarts: int = 0
-    started: bool = False
-    signed: float = 0.0
+    signed: float = -inf
     """When the worker was heard of last."""
     waiting: deque[Task] = field(default_factory=deque)
     doing: dict[int, Job] = field(default_factory=dict)
     pace: Pace = field(default_factory=Pace)
     number: int = 0
-    process: asyncio.subprocess.Process | None = None
+    process: Any = None
+    """asyncio's; it reads and writes messages, each a line of JSON."""
     runner: asyncio.Task[None] | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     wake: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def ready(self) -> bool:
-        return self.started and time.monotonic() < self.signed + self.limits.unsure
+        return time.monotonic() < self.signed + self.limits.unsure
 
     @property
     def full(self) -> bool:
@@ -118,16 +124,15 @@ class Desk:
     async def open(self) -> None:
         """Start the worker, if it is not there yet; what it refuses is a mistake of the user's."""
         async with self.lock:
-            if self.refused:
-                raise UserError(self.refused)
-            if self.runner is None:
+            if self.runner is None and not self.refused:
                 try:
                     await self._start()
+                    self.runner = asyncio.create_task(self._run())
                 except (UserError, asyncio.IncompleteReadError):
                     await self._kill()
                     self.refused = self.refused or f"{self.folder}: its worker ended at once; the log says why"
-                    raise UserError(self.refused) from None
-                self.runner = asyncio.create_task(self._run())
+            if self.refused:
+                raise UserError(self.refused)
 
     async def close(self) -> None:
         if self.runner is not None:
@@ -144,13 +149,12 @@ class Desk:
         if size > SURE and self.pace.seconds > self.limits.wait and self.pace.time(size) > self.limits.long:
             most = f"at most {self.limits.long:.0f} are spent on a request; send less at once"
             raise BusyError(f"this takes about {self.pace.time(size):.0f} seconds at the pace of late; {most}")
-        size = size or sum(LINE + len(text) for text in texts) or 1
-        task = Task(how, texts, size, asyncio.get_running_loop().create_future(), heard)
+        task = Task(how, texts, size or sum(LINE + len(text) for text in texts) or 1, heard)
         self.waiting.append(task)
         self.wake.set()
         return task
 
-    async def result(self, task: Task) -> list[Any]:
+    async def result(self, task: Task) -> Any:
         """Of a task that was handed in. Whoever is cancelled here leaves nothing behind."""
         try:
             async with asyncio.timeout(self.limits.seconds):
@@ -165,8 +169,8 @@ class Desk:
                 if task in job.tasks and all(each.answer.done() for each in job.tasks):
                     self._send({"drop": job.number})  # nobody waits for it any more
 
-    async def ask(self, how: dict[str, Any], texts: list[str]) -> Any:
-        return await self.result(self.hand_in(how, texts))
+    async def ask(self, how: dict[str, Any], texts: list[str], size: int = 0) -> Any:
+        return await self.result(self.hand_in(how, texts, size))
 
     def _take(self) -> list[Task]:
         """The oldest task, and others that can be done with it; one that a worker died of is done alone."""
@@ -184,7 +188,7 @@ class Desk:
         """Workers, one after another: each reads and works until it ends, or is found silent or stuck."""
         while True:
             lanes = [self._work] * self.model.get("lanes", 1)
-            parts = [asyncio.create_task(each()) for each in (self._read, self._watch, *lanes)]
+            parts = [asyncio.create_task(each()) for each in (self._read, *lanes)]
             try:
                 await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -200,31 +204,37 @@ class Desk:
                 self.wake.clear()
                 await self.wake.wait()
             self.number += 1
-            job = Job(self.number, self._take(), asyncio.get_running_loop().create_future())
+            job = Job(self.number, self._take())
             texts = [text for task in job.tasks for text in task.texts]
             alone = bool(self.doing) or len(texts) <= FEW
             self.doing[job.number] = job
             self._send({**job.tasks[0].how, "texts": texts, "number": job.number, "alone": alone})
-            found = await job.done
-            self._give(job, found)
-            if "answer" in found and job.tasks[0].how["do"] != "detect":  # which takes no time
+            message = await job.done
+            self._give(job, message)
+            if "answer" in message and job.tasks[0].how["do"] != "detect":  # which takes no time
                 self.pace.add(job.size, (time.monotonic() - job.began) / len(self.doing))
             del self.doing[job.number]
 
-    def _give(self, job: Job, found: dict[str, Any]) -> None:
-        answers = iter(found.get("answer", ()))
+    def _give(self, job: Job, message: dict[str, Any]) -> None:
+        answers = iter(message.get("answer", ()))
         for task in job.tasks:
-            if "error" in found:
-                _settle(task, FailedError(found["error"]))
+            merged = task.how["do"] in MERGED
+            answer = list(islice(answers, len(task.texts))) if merged else message.get("answer")
+            if task.answer.done():
+                continue
+            if "error" in message:
+                task.answer.set_exception(RefusedError(400, message["error"]))
             else:
-                merged = task.how["do"] in MERGED
-                _settle(task, [next(answers) for _ in task.texts] if merged else found["answer"])
+                task.answer.set_result(answer)
 
     async def _read(self) -> None:
-        """All that the worker says; ends with it."""
+        """All that the worker says; ends with it, when there is no sign of it, or when a job makes no progress."""
         while True:
-            message = await read_async(self._out())
+            async with asyncio.timeout(self.limits.silence):
+                message = json.loads(await self.process.stdout.readuntil())
             self.signed = time.monotonic()
+            if any(self.signed > job.progress + self.limits.stuck for job in self.doing.values()):
+                return
             job = self.doing.get(message.get("number", 0))
             if job is None:
                 continue
@@ -236,69 +246,44 @@ class Desk:
             elif "progress" not in message and not job.done.done():
                 job.done.set_result(message)
 
-    async def _watch(self) -> None:
-        """Ends when there is no sign of the worker, or none of its job."""
-        while True:
-            await asyncio.sleep(self.limits.silence / 10)
-            stuck = any(time.monotonic() > job.progress + self.limits.stuck for job in self.doing.values())
-            if stuck or time.monotonic() > self.signed + self.limits.silence:
-                return
-
     async def _replace(self) -> None:
         """A new worker; what was in work is done again by it, once."""
-        self.started = False
+        self.signed = -inf
         self.restarts += 1
         warn("a worker ended or hung, and is replaced")
         await self._kill()
-        again = [task for job in self.doing.values() for task in job.tasks]
+        again = [task for job in self.doing.values() for task in job.tasks if not task.answer.done()]
         self.doing = {}
         for task in reversed(again):
             task.tries += 1
             if task.tries >= TRIES or task.heard is not None:
-                _settle(task, LostError("the worker ended while it did this"))
-            elif not task.answer.done():
+                task.answer.set_exception(RefusedError(500, "the worker ended while it did this"))
+            else:
                 self.waiting.appendleft(task)
-        while not self.started:
+        while True:
             try:
-                await self._start()
+                return await self._start()
             except (UserError, OSError, asyncio.IncompleteReadError):
                 await self._kill()
                 await asyncio.sleep(1)
 
     async def _start(self) -> None:
         pipe = asyncio.subprocess.PIPE
-        self.process = await asyncio.create_subprocess_exec(*self.command, stdin=pipe, stdout=pipe, limit=1 << 20)
+        self.process = await asyncio.create_subprocess_exec(*self.command, stdin=pipe, stdout=pipe, limit=MESSAGE)
         self._send({"folder": self.folder, "engine": self.engine, "threads": self.threads})
-        message = await read_async(self._out())
+        message = json.loads(await self.process.stdout.readuntil())
         if "refused" in message:
             self.refused = message["refused"]
             raise UserError(self.refused)
-        self.model, self.started, self.signed = message["ready"], True, time.monotonic()
+        self.model, self.signed = message["ready"], time.monotonic()
 
     async def _kill(self) -> None:
-        if self.process is None or self.process.stdin is None:
-            return
-        self.process.stdin.close()
-        with contextlib.suppress(ProcessLookupError):
-            self.process.kill()
-        await self.process.wait()
+        if self.process is not None:
+            self.process.stdin.close()
+            with contextlib.suppress(ProcessLookupError):
+                self.process.kill()
+            await self.process.wait()
 
     def _send(self, message: dict[str, Any]) -> None:
-        assert self.process is not None
-        assert self.process.stdin is not None
         with contextlib.suppress(ConnectionError, RuntimeError):  # that it is gone is seen where it is read
-            self.process.stdin.write(pack(message))
-
-    def _out(self) -> asyncio.StreamReader:
-        assert self.process is not None
-        assert self.process.stdout is not None
-        return self.process.stdout
-
-
-def _settle(task: Task, found: Any) -> None:
-    if task.answer.done():
-        return
-    if isinstance(found, Exception):
-        task.answer.set_exception(found)
-    else:
-        task.answer.set_result(found)
+            self.process.stdin.write(json.dumps(message).encode() + b"\n")

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from copy import copy
 from typing import Any
 
-from regard.decode.config import Beam, search_for
+from regard.decode.config import Beam
 from regard.engine.native import NativeEngine
 from regard.errors import UserError
-from regard.tasks.teller import Stream, Teller
-from regard.tasks.translator import Output, Translator
+from regard.tasks.lm.runtime import Generator, Stream
+from regard.tasks.translation.runtime import Output, Translator
 
 Job = dict[str, Any]
 Tick = Callable[..., None]
@@ -22,8 +22,8 @@ def described(model: Any) -> dict[str, Any]:
     """What the service says of a model; its engine is made and tried, so that no request waits for that."""
     if isinstance(model, Translator):
         model.tag = next(iter(model.tokenizers.source.tags), None)
-        model.translate(["a"])
-    elif isinstance(model, Teller):
+        model.hypotheses(["a"])
+    elif isinstance(model, Generator):
         model.prompts(["a"])
     else:
         raise UserError(f"{model.loaded.folder}: is for {model.loaded.task}, which is not served; use `regard run`")
@@ -43,21 +43,19 @@ def alone_of(model: Any) -> Any:
 
 def translate(model: Translator, job: Job, tick: Tick, part: Part) -> list[Any]:
     """For each line its outputs, best first; none for a blank one."""
-    how = {"beam": job["beam"], "num_best": job["best"], "sample": False, "max_tokens": None}
-    model.search, model.tag = search_for(model.loaded.search, **how), job["tag"]
-    return [[_told(model, output) for output in outputs] for outputs in model.outputs(job["texts"], tick)]
+    options = model.options({"beam": job["beam"], "num_best": job["best"], "tag": job["tag"]})
 
+    def as_data(output: Output) -> Job:
+        pieces = [piece for tokens in output.tokens for piece in model.tokenizers.target.pieces(tokens)]
+        return {**output.data(), "tokens": pieces, "parts": output.parts, "ids": output.tokens}
 
-def _told(model: Translator, output: Output) -> dict[str, Any]:
-    pieces = [piece for tokens in output.tokens for piece in model.tokenizers.target.pieces(tokens)]
-    lists = {"tokens": pieces, "parts": output.parts, "ids": output.tokens}
-    return {"text": output.text, "score": output.score, "log_prob": output.log_prob, **lists}
+    return [list(map(as_data, outputs)) for outputs in model.outputs(job["texts"], options, tick)]
 
 
 def align(model: Translator, job: Job, tick: Tick, part: Part) -> list[str]:
     """Links between the words of each text and those of its output, as 0-0 1-2; in the parts that were translated."""
     from regard.metrics.alignment import pharaoh
-    from regard.tasks.align import Reading, line_links
+    from regard.tasks.translation.align import Reading, line_links
 
     model.tag = job["tag"]
     outputs = [Output("", 0.0, 0.0, parts, ids, cut=False) for parts, ids in job["said"]]
@@ -67,11 +65,11 @@ def align(model: Translator, job: Job, tick: Tick, part: Part) -> list[str]:
     if sources + targets > most:
         counts = f"{sources:,} tokens of the texts and {targets:,} of the outputs"
         raise UserError(f"alignment: {counts} are more than the {most:,} aligned at once by this model; send less")
-    found = []
-    for links in line_links(model, outputs, Reading.of(model.loaded.folder)):
+    links = []
+    for link in line_links(model, outputs, Reading.of(model.loaded.folder)):
         tick()
-        found.append(pharaoh(links))
-    return found
+        links.append(pharaoh(link))
+    return links
 
 
 def detect(model: Translator, job: Job, tick: Tick, part: Part) -> list[float]:
@@ -80,37 +78,35 @@ def detect(model: Translator, job: Job, tick: Tick, part: Part) -> list[float]:
     return [len(row) / max(1, len(text)) for row, text in zip(rows, job["texts"], strict=True)]
 
 
-def tell(model: Teller, job: Job, tick: Tick, part: Part) -> list[Any]:
+def tell(model: Generator, job: Job, tick: Tick, part: Part) -> list[Any]:
     """What follows each prompt, `best` times, by seeds that follow one another; in parts, where they are wanted."""
-    found: list[Any] = []
-    for prompt in job["texts"]:
-        for nth in range(job["best"]):
-            drawn = {name: job[name] for name in ("temperature", "top_p", "top_k")} | {"seed": job["seed"] + nth}
-            how: Job = {"sample": True, "beam": None, **drawn} if job["temperature"] else {"sample": False, "beam": 1}
-            model.search = search_for(model.loaded.search, num_best=1, max_tokens=job["tokens"], **how)
-            found.append(_say(model, prompt, job, tick, part, len(found)))
-    return found
+    stop, drawn = job["stop"], {name: job[name] for name in ("temperature", "top_p", "top_k")}
+    outputs: list[Any] = []
 
-
-def _say(model: Teller, prompt: str, job: Job, tick: Tick, part: Part, index: int) -> dict[str, Any]:
-    stop = job["stop"]
-    stream = Stream(lambda text: part({"index": index, "text": text}), stop)
+    def put(text: str) -> None:
+        if job["stream"]:
+            part({"index": len(outputs), "text": text})
 
     def heard(text: str) -> None:
         tick()
-        if job["stream"]:
-            stream(text)
+        stream(text)
 
-    ((best, *_),) = model.tell([prompt], stop=stop, heard=heard)
-    text = model.text(best, stop)
-    if job["stream"]:
-        stream.end(text)
-    ended = best.tokens[-1:] == [model.end] or text != model.spell(best.tokens)
-    read = len(model.prompts([prompt])[0])
-    return {"text": text, "finish": "stop" if ended else "length", "read": read, "tokens": best.tokens}
+    for prompt in job["texts"]:
+        for seed in range(job["seed"], job["seed"] + job["best"]):
+            how: Job = {"sample": True, **drawn, "seed": seed} if job["temperature"] else {"beam": 1}
+            # kept with the model, as the longer its outputs may be, the less of a prompt it reads
+            model.search = model.options({"max_tokens": job["tokens"], **how}).search(model.loaded.search)
+            stream = Stream(put, stop)
+            ((best, *_),) = model.tell([prompt], stop=stop, heard=heard)
+            text = model.text(best, stop)
+            stream.end(text)
+            ended = best.tokens[-1:] == [model.end] or text != model.spell(best.tokens)
+            read, finish = len(model.prompts([prompt])[0]), "stop" if ended else "length"
+            outputs.append({"text": text, "finish": finish, "read": read, "tokens": best.tokens})
+    return outputs
 
 
-def likely(model: Teller, job: Job, tick: Tick, part: Part) -> dict[str, Any]:
+def likely(model: Generator, job: Job, tick: Tick, part: Part) -> dict[str, Any]:
     """How probable each token of an output was after its prompt, and what else was; of a text that was stopped, up to
     there."""
     from regard.engine.explain import likelihood
@@ -132,8 +128,7 @@ def look(model: Any, job: Job, tick: Tick, part: Part) -> dict[str, Any]:
     (text,) = job["texts"]
     if job["tag"] is not None:
         model.tag = job["tag"]
-    found: dict[str, Any] = model.attend(text, job["target"], shown=job["weights"]).page(job["weights"])
-    return found
+    return model.attend(text, job["target"], shown=job["weights"]).page(job["weights"])
 
 
 JOBS: dict[str, Callable[..., Any]] = {act.__name__: act for act in (translate, tell, detect, likely, look, align)}

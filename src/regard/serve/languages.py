@@ -24,10 +24,6 @@ MOST = 1 << 20  # bytes of a recipe
 Languages = tuple[str, str]
 
 
-def name_of(code: str) -> str:
-    return NAMES.get(code, code)
-
-
 def directions(folder: Path, tags: Sequence[str], told: Languages | None) -> list[tuple[str, str, str | None]]:
     """Source, target and tag of each direction that a model has; what was told of it counts first."""
     corpora = _corpora(folder)
@@ -35,16 +31,14 @@ def directions(folder: Path, tags: Sequence[str], told: Languages | None) -> lis
         known = {corpus.get("tag"): _of_corpus(corpus) for corpus in corpora}
         return [(*(known.get(tag) or ("source", tag)), tag) for tag in tags]
     if told is None:
-        found = PAIR.search(folder.resolve().name.lower())
-        named = (found[1], found[2]) if found else ("source", "target")
-        told = next(filter(None, map(_of_corpus, corpora)), named)
+        named = PAIR.findall(folder.resolve().name.lower())
+        told = next(filter(None, [*map(_of_corpus, corpora), *named, ("source", "target")]))
     return [(*told, None)]
 
 
 def _of_corpus(corpus: dict[str, Any]) -> Languages | None:
     if isinstance(name := corpus.get("corpus"), str):
-        found = PAIR.search(name)
-        return (found[1], found[2]) if found else EMBEDDED.get(name.partition("/")[0])
+        return next(iter(PAIR.findall(name)), EMBEDDED.get(name.partition("/")[0]))
     ends = [Path(str(corpus.get(side) or "")).suffix[1:].lower() for side in ("source", "target")]
     return (ends[0], ends[1]) if all(re.fullmatch("[a-z]{2,3}", end) for end in ends) and ends[0] != ends[1] else None
 
@@ -52,7 +46,6 @@ def _of_corpus(corpus: dict[str, Any]) -> Languages | None:
 def _corpora(folder: Path) -> list[dict[str, Any]]:
     try:
         recipe = yaml.safe_load((folder / "recipe.yaml").read_bytes()[:MOST])
-        found = recipe["data"]["train"]
+        return [corpus for corpus in recipe["data"]["train"] if isinstance(corpus, dict)]
     except (OSError, yaml.YAMLError, KeyError, TypeError):
         return []
-    return [corpus for corpus in found if isinstance(corpus, dict)] if isinstance(found, list) else []

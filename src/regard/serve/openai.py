@@ -13,13 +13,13 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from regard.serve.desk import BusyError, FailedError
-from regard.serve.house import House
-from regard.serve.wire import BUSY, MOST, Name, RefusedError, Texts, asked, while_there
+from regard.serve.desk import Desk, RefusedError, Task
+from regard.serve.house import House, Place
+from regard.serve.wire import MOST, Name, Texts, asked, listed, while_there
 
-NO_MODEL = "there is no such model; GET /v1/models names them"
 PING = 15.0  # seconds of silence in a stream
 STREAM = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
+Parts = asyncio.Queue[dict[str, Any] | None]
 Stop = Annotated[str, Field(min_length=1, max_length=100)]
 
 
@@ -63,9 +63,8 @@ class Complete(BaseModel):
 
     @model_validator(mode="after")
     def _in_all(self) -> Self:
-        prompts = 1 if isinstance(self.prompt, str) else len(self.prompt)
         bounds = {
-            "max_tokens": prompts * self.n * self.max_tokens <= MOST.all_tokens,
+            "max_tokens": len(listed(self.prompt)) * self.n * self.max_tokens <= MOST.all_tokens,
             "best_of": self.best_of in (None, self.n),
             "logprobs": not (self.stream and self.logprobs is not None),
         }
@@ -76,114 +75,92 @@ class Complete(BaseModel):
 
 
 async def models(house: House, request: Request) -> JSONResponse:
-    return JSONResponse({"object": "list", "data": [_model(house, place.name) for place in house.places]})
+    return JSONResponse({"object": "list", "data": [_about(house, place) for place in house.places]})
 
 
 async def model(house: House, request: Request) -> JSONResponse:
-    name = request.path_params["model"]
-    if name not in [place.name for place in house.places]:
-        raise RefusedError(404, NO_MODEL, param="model")
-    return JSONResponse(_model(house, name))
+    return JSONResponse(_about(house, _named(house, request.path_params["model"])))
 
 
-def _model(house: House, name: str) -> dict[str, Any]:
-    return {"id": name, "object": "model", "created": house.began, "owned_by": "regard"}
+def _about(house: House, place: Place) -> dict[str, Any]:
+    return {"id": place.name, "object": "model", "created": house.began, "owned_by": "regard"}
+
+
+def _named(house: House, name: str) -> Place:
+    for place in house.places:
+        if place.name == name:
+            return place
+    raise RefusedError(404, "there is no such model; GET /v1/models names them", param="model")
 
 
 async def complete(house: House, request: Request) -> Response:
     given = await asked(request, Complete)
-    prompts = [given.prompt] if isinstance(given.prompt, str) else given.prompt
-    how = _checked(house, given)
+    place, prompts = _named(house, given.model), listed(given.prompt)
+    if place.desk.model["task"] != "lm":
+        raise RefusedError(400, f"{given.model} translates; ask /api/translate or /translate", param="model")
+    seed = secrets.randbits(40) if given.seed is None else given.seed & ((1 << 62) - 1)
+    temperature = given.temperature if given.temperature >= 1e-6 else 0.0  # less is greedy
+    how = {"do": "tell", "best": given.n, "tokens": given.max_tokens, "stop": listed(given.stop), "seed": seed}
+    how |= {"temperature": temperature, "top_p": given.top_p, "top_k": given.top_k, "stream": given.stream}
+    size = given.n * sum(4 * given.max_tokens + len(prompt.encode()) for prompt in prompts)
     head: dict[str, Any] = {"id": f"cmpl-{secrets.token_hex(12)}", "object": "text_completion"}
     head |= {"created": int(time.time()), "model": given.model}
     if given.stream:
-        return await _stream(house, given, how, prompts, head)
-    model = how.pop("model")
-    found = await while_there(request, _told(house, model, how, prompts))
+        parts: Parts = asyncio.Queue()
+        events = _events(given, head, place.desk, place.desk.hand_in(how, prompts, size, parts.put_nowait), parts)
+        return StreamingResponse(events, media_type="text/event-stream", headers=STREAM)
+    outputs = await while_there(request, place.desk.ask(how, prompts, size))
     choices = []
-    for i, said in enumerate(found):
-        prompt, logprobs = prompts[i // given.n], None
+    for i, output in enumerate(outputs):
+        prompt, text, logprobs = prompts[i // given.n], output["text"], None
         if given.logprobs is not None:
-            logprobs = await while_there(request, house.likely(model, prompt, said, given.logprobs))
+            likely = {"do": "likely", "said": output["tokens"], "size": len(text), "count": given.logprobs}
+            logprobs = await while_there(request, place.look(likely, [prompt]))
             logprobs["text_offset"] = [offset + len(prompt) * given.echo for offset in logprobs["text_offset"]]
-        text = prompt + said["text"] if given.echo else said["text"]
-        choices.append({"index": i, "text": text, "logprobs": logprobs, "finish_reason": said["finish"]})
-    return JSONResponse({**head, "choices": choices, "usage": _usage(found, given.n)})
+        choices.append(_choice(i, prompt + text if given.echo else text, output["finish"], logprobs))
+    return JSONResponse({**head, "choices": choices, "usage": _usage(outputs, given.n)})
 
 
-async def _told(house: House, model: int, how: dict[str, Any], prompts: list[str]) -> list[dict[str, Any]]:
-    return await house.places[model].desk.result(house.tell(model, prompts, how))
+def _choice(index: int, text: str, finish: str | None = None, logprobs: Any = None) -> dict[str, Any]:
+    return {"index": index, "text": text, "logprobs": logprobs, "finish_reason": finish}
 
 
-def _checked(house: House, given: Complete) -> dict[str, Any]:
-    names = [place.name for place in house.places]
-    if given.model not in names:
-        raise RefusedError(404, NO_MODEL, param="model")
-    number = names.index(given.model)
-    if house.places[number].desk.model["task"] != "language":
-        raise RefusedError(400, f"{given.model} translates; ask /api/translate or /translate", param="model")
-    stops = [given.stop] if isinstance(given.stop, str) else given.stop
-    seed = secrets.randbits(40) if given.seed is None else given.seed & ((1 << 62) - 1)
-    temperature = given.temperature if given.temperature >= 1e-6 else 0.0  # less is greedy
-    drawn = {"temperature": temperature, "top_p": given.top_p, "top_k": given.top_k, "seed": seed}
-    how = {"model": number, "best": given.n, "tokens": given.max_tokens, "stop": stops, "stream": given.stream}
-    return how | drawn
-
-
-def _usage(found: list[dict[str, Any]], n: int) -> dict[str, int]:
-    read, said = sum(each["read"] for each in found[::n]), sum(len(each["tokens"]) for each in found)
+def _usage(outputs: list[dict[str, Any]], n: int) -> dict[str, int]:
+    read, said = sum(each["read"] for each in outputs[::n]), sum(len(each["tokens"]) for each in outputs)
     return {"prompt_tokens": read, "completion_tokens": said, "total_tokens": read + said}
 
 
-async def _stream(
-    house: House, given: Complete, how: dict[str, Any], prompts: list[str], head: dict[str, Any]
-) -> StreamingResponse:
-    """Events with the same shape as the whole answer; a client that goes ends this, and with it the work."""
-    parts: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
-    model = how.pop("model")
-    try:
-        task = house.tell(model, prompts, how, parts.put_nowait)
-    except BusyError as error:
-        raise RefusedError(503, str(error) or BUSY) from error
+async def _events(given: Complete, head: dict[str, Any], desk: Desk, task: Task, parts: Parts) -> AsyncIterator[str]:
+    """Of a stream, in the shape of the whole answer; a client that goes ends this, and with it the work."""
 
     def event(choices: list[dict[str, Any]], **more: Any) -> str:
         return f"data: {json.dumps({**head, 'choices': choices, **more}, ensure_ascii=False)}\n\n"
 
-    def choice(index: int, text: str, finish: str | None = None) -> dict[str, Any]:
-        return {"index": index, "text": text, "logprobs": None, "finish_reason": finish}
-
-    async def events() -> AsyncIterator[str]:
-        work = asyncio.create_task(house.places[model].desk.result(task))
-        work.add_done_callback(lambda _: parts.put_nowait(None))
-        try:
-            if given.echo:
-                for i in range(len(prompts) * given.n):
-                    yield event([choice(i, prompts[i // given.n])])
-            async for part in _until_none(parts):
-                yield event([choice(part["index"], part["text"])]) if part else ": ping\n\n"
-            found = work.result()
-            for i, said in enumerate(found):
-                yield event([choice(i, "", said["finish"])])
-            if given.stream_options and given.stream_options.include_usage:
-                yield event([], usage=_usage(found, given.n))
-            yield "data: [DONE]\n\n"
-        except (BusyError, FailedError) as error:
-            told = {"message": str(error) or BUSY, "type": "server_error", "param": None, "code": None}
-            yield f"data: {json.dumps({'error': told})}\n\n"
-        finally:
-            work.cancel()
-
-    return StreamingResponse(events(), media_type="text/event-stream", headers=STREAM)
+    work = asyncio.create_task(desk.result(task))
+    work.add_done_callback(lambda _: parts.put_nowait(None))
+    try:
+        if given.echo:
+            for i in range(len(task.texts) * given.n):
+                yield event([_choice(i, task.texts[i // given.n])])
+        while (part := await _next(parts)) is not None:
+            yield event([_choice(part["index"], part["text"])]) if part else ": ping\n\n"
+        outputs = work.result()
+        for i, output in enumerate(outputs):
+            yield event([_choice(i, "", output["finish"])])
+        if given.stream_options and given.stream_options.include_usage:
+            yield event([], usage=_usage(outputs, given.n))
+        yield "data: [DONE]\n\n"
+    except RefusedError as error:
+        reason = {"message": error.message, "type": "server_error", "param": None, "code": None}
+        yield f"data: {json.dumps({'error': reason})}\n\n"
+    finally:
+        work.cancel()
 
 
-async def _until_none(parts: asyncio.Queue[dict[str, Any] | None]) -> AsyncIterator[dict[str, Any]]:
-    """What comes; an empty one for every silence."""
-    while True:
-        try:
-            async with asyncio.timeout(PING):
-                part = await parts.get()
-        except TimeoutError:
-            part = {}
-        if part is None:
-            return
-        yield part
+async def _next(parts: Parts) -> dict[str, Any] | None:
+    """An empty one for every silence."""
+    try:
+        async with asyncio.timeout(PING):
+            return await parts.get()
+    except TimeoutError:
+        return {}

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from itertools import chain
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
+from regard.serve.desk import RefusedError
 from regard.serve.house import Direction, House
-from regard.serve.languages import name_of
-from regard.serve.wire import MOST, Name, RefusedError, Text, Texts, asked, while_there
+from regard.serve.wire import MOST, Name, Text, Texts, asked, listed, while_there
 
 
 def _is_line(text: str) -> bool:
@@ -46,58 +48,58 @@ class Attention(Ask):
 
 async def translate(house: House, request: Request) -> JSONResponse:
     given = await asked(request, Translate)
-    texts = [given.text] if isinstance(given.text, str) else given.text
-    direction = chosen(house, given)
-    found = await while_there(request, house.translate(direction, texts, best=given.best, beam=given.beam))
-    answers = [{"text": text, "outputs": outputs} for text, outputs in zip(texts, found, strict=True)]
-    if given.alignment:
-        one = [output for text, outputs in zip(texts, found, strict=True) for output in outputs if _is_line(text)]
-        links = await while_there(request, house.align(direction, one)) if one else []
-        for output, link in zip(one, links, strict=True):
+    direction = _chosen(house, given)
+    texts, place = listed(given.text), direction.place
+    translations = await while_there(request, direction.translate(texts, best=given.best, beam=given.beam))
+    answers = [{"text": text, "outputs": outputs} for text, outputs in zip(texts, translations, strict=True)]
+    lines = [output for answer in answers if _is_line(answer["text"]) for output in answer["outputs"]]
+    if given.alignment and lines:
+        tokens = [(output["parts"], output["ids"]) for output in lines]
+        how = {"do": "align", "tag": direction.tag, "said": tokens, "multiplications": house.limits.multiplications}
+        links = await while_there(request, place.look(how, [output["text"] for output in lines]))
+        for output, link in zip(lines, links, strict=True):
             output["alignment"] = link
-    for output in (each for outputs in found for each in outputs):
+    for output in chain.from_iterable(translations):
         del output["parts"], output["ids"]
-    told = {"model": house.places[direction.model].name, "source": direction.source, "target": direction.target}
-    return JSONResponse({**told, "translations": answers})
+    about = {"model": place.name, "source": direction.source, "target": direction.target}
+    return JSONResponse({**about, "translations": answers})
 
 
 async def attention(house: House, request: Request) -> JSONResponse:
     given = await asked(request, Attention)
-    return JSONResponse(await while_there(request, house.look(_any_model(house, given), given.text, given.output)))
+    direction = _any_chosen(house, given)
+    how = {"do": "look", "tag": direction.tag, "target": given.output, "weights": house.limits.weights}
+    return JSONResponse(await while_there(request, direction.place.look(how, [given.text])))
 
 
 async def ready(house: House, request: Request) -> JSONResponse:
     """Whether it can work now: every model's worker is there, and gave a sign of life lately."""
-    desks = [place.desk for place in house.places]
-    waiting, restarts = sum(len(desk.waiting) for desk in desks), sum(desk.restarts for desk in desks)
-    state = {"ready": house.ready, "waiting": waiting, "restarts": restarts}
-    return JSONResponse(state, 200 if house.ready else 503)
+    state = house.state
+    return JSONResponse(state, 200 if state["ready"] else 503)
 
 
 async def models(house: House, request: Request) -> JSONResponse:
     """What there is, and how much is taken. The page asks this first, and will want to look next."""
-    house.warm()
-    told = []
-    for number, place in enumerate(house.places):
-        own = [{"source": each.source, "target": each.target} for each in house.directions if each.model == number]
-        told.append({"name": place.name, **place.desk.model, "directions": own})
-    names = {code: name_of(code) for each in house.directions for code in (each.source, each.target)}
-    return JSONResponse({"models": told, "languages": names, "limits": vars(house.limits)})
+    house.warming = [asyncio.create_task(place.warm()) for place in house.places]
+    models = []
+    for place in house.places:
+        own = [{"source": each.source, "target": each.target} for each in house.directions if each.place is place]
+        models.append({"name": place.name, **place.desk.model, "directions": own})
+    return JSONResponse({"models": models, "languages": house.languages, "limits": vars(house.limits)})
 
 
-def chosen(house: House, given: Ask) -> Direction:
+def _chosen(house: House, given: Ask) -> Direction:
     for each in house.directions:
-        wanted = (given.model in (None, house.places[each.model].name), given.source in (None, each.source))
-        if all(wanted) and given.target in (None, each.target):
+        own = {"model": each.place.name, "source": each.source, "target": each.target}
+        if all(getattr(given, name) in (None, value) for name, value in own.items()):
             return each
     raise RefusedError(404, "there is no such translator; GET /api/models names them", param="model")
 
 
-def _any_model(house: House, given: Ask) -> Direction:
-    """One that goes on with texts can be looked at too."""
-    names = [place.name for place in house.places]
-    if given.source is None and given.target is None and (given.model in names or not house.directions):
-        number = names.index(given.model) if given.model in names else 0
-        if house.places[number].desk.model["task"] != "translation":
-            return Direction(number, "", "")
-    return chosen(house, given)
+def _any_chosen(house: House, given: Ask) -> Direction:
+    """One that goes on with texts can be looked at too; it has no languages."""
+    others = [place for place in house.places if place.desk.model["task"] != "translation"]
+    named = [place for place in others if place.name == given.model]
+    if given.source is None and given.target is None and (named or not house.directions):
+        return Direction((named or others)[0], "", "")
+    return _chosen(house, given)

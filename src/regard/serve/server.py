@@ -119,34 +119,28 @@ def _socket(host: str, port: int) -> socket.socket:
 
 
 def _keys(path: Path | None) -> tuple[str, ...]:
-    if path is None:
-        return tuple(filter(None, (key.strip() for key in os.environ.get("REGARD_API_KEYS", "").split(","))))
     try:
-        keys = tuple(filter(None, map(str.strip, path.read_text("utf-8").splitlines())))
+        lines = path.read_text("utf-8").splitlines() if path else os.environ.get("REGARD_API_KEYS", "").split(",")
     except (OSError, UnicodeError) as error:
         raise UserError(f"{path}: cannot be read as keys, one a line: {error}") from error
-    if not keys:
+    keys = tuple(key.strip() for key in lines if key.strip())
+    if path and not keys:
         raise UserError(f"{path}: holds no key; write one a line, or drop --key-file")
     return keys
 
 
 async def run(house: House, listening: socket.socket) -> None:
+    host, port = listening.getsockname()[:2]
     try:
-        await _run(house, listening)
+        say("loading")
+        await house.open()
+        for place in house.places:
+            own = [f"{each.source} to {each.target}" for each in house.directions if each.place is place]
+            say(f"{place.name}: {', '.join(own) or 'texts'} ({place.desk.model['engine']})")
+        say(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+        how: dict[str, Any] = {"ws": "none", "proxy_headers": False, "h11_max_incomplete_event_size": HEADER}
+        how |= {"timeout_keep_alive": 30, "timeout_graceful_shutdown": int(house.limits.drain)}
+        how |= {"access_log": False, "log_level": "error", "server_header": False}  # what is no HTTP is no news
+        await uvicorn.Server(uvicorn.Config(app(house), http=Patient, **how)).serve(sockets=[listening])
     finally:
         await house.close()
-
-
-async def _run(house: House, listening: socket.socket) -> None:
-    host, port = listening.getsockname()[:2]
-    say("loading")
-    await house.open()
-    for number, place in enumerate(house.places):
-        own = [f"{each.source} to {each.target}" for each in house.directions if each.model == number]
-        say(f"{place.name}: {', '.join(own) or 'texts'} ({place.desk.model['engine']})")
-    say(f"http://{f'[{host}]' if ':' in host else host}:{port}")
-    how: dict[str, Any] = {"ws": "none", "proxy_headers": False, "h11_max_incomplete_event_size": HEADER}
-    how |= {"timeout_keep_alive": 30, "timeout_graceful_shutdown": int(house.limits.drain)}
-    how |= {"access_log": False, "log_level": "error", "server_header": False}  # what is no HTTP is no news
-    config = uvicorn.Config(app(house), http=Patient, **how)
-    await uvicorn.Server(config).serve(sockets=[listening])

@@ -13,7 +13,7 @@ from starlette.requests import Request
 
 from regard.errors import UserError
 from regard.serve.config import Limits
-from regard.serve.desk import BusyError, FailedError, LostError
+from regard.serve.desk import RefusedError
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
@@ -22,11 +22,14 @@ FORM = "application/x-www-form-urlencoded"
 FIELDS = MOST.texts + 16  # of a form
 LARGE = 1 << 14  # bytes of a body that is read beside the event loop
 GONE = "the client is gone"
-BUSY = "there is too much to do; try again soon"
+
+
+def listed(value: T | list[T]) -> list[T]:
+    return value if isinstance(value, list) else [value]
 
 
 def _in_all(texts: str | list[str]) -> str | list[str]:
-    every = [texts] if isinstance(texts, str) else texts
+    every = listed(texts)
     if sum(1 + text.count("\n") for text in every) > MOST.lines:
         raise ValueError(f"at most {MOST.lines:,} lines are taken at once")
     if sum(map(len, every)) > MOST.all_characters:
@@ -37,14 +40,6 @@ def _in_all(texts: str | list[str]) -> str | list[str]:
 Name = Annotated[str, Field(max_length=100)]
 Text = Annotated[str, Field(max_length=MOST.characters)]
 Texts = Annotated[Text | Annotated[list[Text], Field(min_length=1, max_length=MOST.texts)], AfterValidator(_in_all)]
-
-
-class RefusedError(Exception):
-    """A request that gets no answer but why."""
-
-    def __init__(self, status: int, message: str, *, param: str | None = None) -> None:
-        super().__init__(message)
-        self.status, self.message, self.param = status, message, param
 
 
 async def asked(request: Request, kind: type[M], *, form: bool = False) -> M:
@@ -79,7 +74,7 @@ async def asked(request: Request, kind: type[M], *, form: bool = False) -> M:
 
 def _form(given: dict[str, Any], data: bytes) -> dict[str, Any]:
     for name, value in parse_qsl(data.decode(), keep_blank_values=True, max_num_fields=FIELDS):
-        given[name] = [*_listed(given[name]), value] if name in given else value
+        given[name] = [*listed(given[name]), value] if name in given else value
     return given
 
 
@@ -91,10 +86,6 @@ def _json(given: dict[str, Any], data: bytes) -> dict[str, Any]:
     if "\\ud" in text or "\\uD" in text:
         json.dumps(found, ensure_ascii=False).encode()  # half of a character raises here, not where it is answered
     return given | found
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
 
 
 def _no_number(name: str) -> Any:
@@ -109,12 +100,8 @@ async def while_there(request: Request, work: Coroutine[Any, Any, T]) -> T:
         if not doing.done():
             raise RefusedError(499, GONE)
         return doing.result()
-    except BusyError as error:
-        raise RefusedError(503, str(error) or BUSY) from error
     except UserError as error:
         raise RefusedError(400, str(error)) from error
-    except FailedError as error:
-        raise RefusedError(500 if isinstance(error, LostError) else 400, str(error)) from error
     finally:
         doing.cancel()
         gone.cancel()

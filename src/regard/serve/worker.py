@@ -2,11 +2,13 @@
 
     python -m regard.serve.worker       (started by the service; messages on standard input and output)
 
-It ends with its input. A job is a dictionary with a number; parts of an answer and the answer carry that number.
+A message is a line of JSON. A job is one with a number; parts of an answer and the answer carry that number. The worker
+ends with its input.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import queue
 import signal
@@ -19,15 +21,10 @@ from typing import Any, BinaryIO
 
 from regard import load
 from regard.errors import UserError
-from regard.serve.frames import pack, read
 from regard.serve.jobs import JOBS, alone_of, described
 
 BEAT = 0.5  # seconds
 MANY = 64  # more jobs than can be in work at once
-
-
-class DroppedError(Exception):
-    """Nobody waits for this job any more."""
 
 
 class Worker:
@@ -39,38 +36,39 @@ class Worker:
 
     def send(self, message: dict[str, Any]) -> None:
         with self.lock:
-            self.taken.write(pack(message))
+            self.taken.write(json.dumps(message).encode() + b"\n")
             self.taken.flush()
 
+    def receive(self) -> Any:
+        """The next message, or None at the end."""
+        line = self.given.readline()
+        return json.loads(line) if line.endswith(b"\n") else None
+
     def run(self) -> None:
-        settings = read(self.given)
+        settings = self.receive()
         if settings is None:
             return
         try:
             self.model = load(settings["folder"], engine=settings["engine"], threads=settings["threads"])
-            told = described(self.model)
-            self.send({"ready": told})
+            about = described(self.model)
         except UserError as error:
             self.send({"refused": str(error)})
-            return
         except ModuleNotFoundError as error:
             self.send({"refused": f"{settings['folder']}: this needs {error.name}: pip install 'regard[train]'"})
-            return
-        self.start(told["lanes"])
+        else:
+            self.send({"ready": about})
+            self.start(about["lanes"])
 
     def start(self, lanes: int) -> None:
         """Work until the service is gone."""
         for act in (self._beat, *[self._work] * lanes):
             threading.Thread(target=act, daemon=True).start()
-        self._listen()
-        os._exit(0)  # the service is gone
-
-    def _listen(self) -> None:
-        while (message := read(self.given)) is not None:
+        while (message := self.receive()) is not None:
             if "drop" in message:
                 self.dropped.add(message["drop"])
             else:
                 self.jobs.put(message)
+        os._exit(0)
 
     def _beat(self) -> None:
         while True:
@@ -89,25 +87,23 @@ class Worker:
             os._exit(1)
 
     def _do(self, job: dict[str, Any], model: Any) -> None:
-        number, told = job["number"], 0.0
+        number, last = job["number"], 0.0
 
         def tick(*_: Any) -> None:
-            nonlocal told
+            nonlocal last
             if number in self.dropped:
-                raise DroppedError
-            if time.monotonic() > told + BEAT:
-                told = time.monotonic()
+                raise UserError("nobody waits for this any more")
+            if time.monotonic() > last + BEAT:
+                last = time.monotonic()
                 self.send({"number": number, "progress": True})
 
-        def part(found: dict[str, Any]) -> None:
+        def part(piece: dict[str, Any]) -> None:
             tick()
-            self.send({"number": number, "part": found})
+            self.send({"number": number, "part": piece})
 
         try:
             tick()
             answer = {"answer": JOBS[job["do"]](model, job, tick, part)}
-        except DroppedError:
-            answer = {"error": "dropped"}
         except UserError as error:
             answer = {"error": str(error)}
         except MemoryError:

@@ -3,43 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from regard.bounds import check_bound
-from regard.data.config import LabelTask
 from regard.data.tokenizer import Tokenizer, Tokenizers
-from regard.decode.config import Beam, Greedy, Sample, Search
+from regard.decode.config import Search
 from regard.engine.prepare import NATIVE, Array, Prepared, UnfitError, packed, prepare, read_arrays, read_prepared
 from regard.errors import UserError
 from regard.files import SUM, read_regular, sealed, unsealed, write
-from regard.models.config import (
-    BertConfig,
-    ElmoConfig,
-    GptConfig,
-    ModelConfig,
-    ReaderConfig,
-    RecurrentConfig,
-    RecurrentTextConfig,
-    TransformerConfig,
-)
+from regard.models.config import ModelConfig
+from regard.tasks.registry import FORMER, TASKS
+from regard.tasks.spec import TaskSpec
 
 MODEL, CONFIG = "model.safetensors", "config.json"
 FORMAT, VERSION = "regard", 1
 MOST_CONFIG = 1 << 20  # bytes
-TASKS: dict[str, tuple[Any, type[Search]]] = {  # the models of each, and how they are searched
-    "translation": (TransformerConfig | RecurrentConfig, Beam),
-    "language": (GptConfig | RecurrentTextConfig, Sample),
-    "masked": (BertConfig, Greedy),
-    "bidirectional": (ElmoConfig, Greedy),
-}
-TASKS |= dict.fromkeys(get_args(LabelTask), (ReaderConfig, Greedy))
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +49,17 @@ class Loaded:
     @cached_property
     def model(self) -> Any:
         return self.make()
+
+    @property
+    def spec(self) -> TaskSpec:
+        return TASKS[self.task]
+
+    @property
+    def words(self) -> Tokenizers:
+        """Its tokenizers, which it must have."""
+        if self.tokenizers is None:
+            raise UserError(f"{self.folder}: holds no tokenizer; copy its files there too")
+        return self.tokenizers
 
 
 def save_tokenizers(folder: Path, tokenizers: Tokenizers) -> None:
@@ -125,16 +121,17 @@ def load_folder(folder: Path) -> Loaded:
     except ValueError as error:
         raise UserError(f"{path}: {error}; copy the folder again, or remove {SUM} if the change is yours") from error
     task = str(described.get("task"))
-    if task not in TASKS:
+    spec = TASKS.get(FORMER.get(task, task))
+    if spec is None:
         raise UserError(f"{path}: is a model for {task:.60}; this Regard knows {', '.join(TASKS)}")
-    shape = _valid(TASKS[task][0], described, "model", path)
-    search: Search = _valid(TASKS[task][1], described, "search", path)
+    shape = _valid(spec.models, described, "model", path)
+    search: Search = _valid(type(spec.search), described, "search", path)
     max_length: int = _valid(int, described, "max_length", path)
     if (folder / NATIVE).exists():
         make, native = partial(_only_native, folder), partial(read_prepared, folder / NATIVE, shape)
     else:
         make, native = partial(_model, folder / MODEL, shape), partial(_prepared, folder / MODEL, shape)
-    return Loaded(task, shape, load_tokenizers(folder), search, max_length, stamp(path), make, native, folder)
+    return Loaded(spec.name, shape, load_tokenizers(folder), search, max_length, stamp(path), make, native, folder)
 
 
 def _model(path: Path, config: ModelConfig) -> Any:
@@ -142,8 +139,15 @@ def _model(path: Path, config: ModelConfig) -> Any:
 
     from regard.models.build import MODELS, shapes_of
 
-    found = _weights(path)
-    _compare(found, shapes_of(config), path)
+    found, expected = _weights(path), shapes_of(config)
+    stored = {name: x.shape for name, x in found.items()}
+    problems = [
+        f"{name} is {stored.get(name, 'missing')}, where {expected.get(name, 'nothing')} is expected"
+        for name in sorted(expected.keys() | stored.keys())
+        if stored.get(name) != expected.get(name)
+    ]
+    if problems:
+        raise UserError(f"{path}: does not fit {CONFIG}: " + "; ".join(problems[:20]))
     model = MODELS[type(config)](config)
     model.load_state_dict({name: from_numpy(x) for name, x in found.items()}, strict=False)  # tied: stored once
     return model
@@ -194,17 +198,6 @@ def _valid(schema: Any, described: dict[str, Any], name: str, path: Path) -> Any
     except ValidationError as error:
         told = "; ".join(f"{'.'.join(map(str, (name, *e['loc'])))}: {e['msg']}" for e in error.errors()[:5])
         raise UserError(f"{path}: {told}; copy the folder again, or train again") from error
-
-
-def _compare(found: Mapping[str, Array], wanted: Mapping[str, tuple[int, ...]], path: Path) -> None:
-    stored = {name: x.shape for name, x in found.items()}
-    problems = [
-        f"{name} is {stored.get(name, 'missing')}, where {wanted.get(name, 'nothing')} is expected"
-        for name in sorted(wanted.keys() | stored.keys())
-        if stored.get(name) != wanted.get(name)
-    ]
-    if problems:
-        raise UserError(f"{path}: does not fit {CONFIG}: " + "; ".join(problems[:20]))
 
 
 def _weights(path: Path) -> dict[str, Array]:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from regard.engine.engine import Engine
 from regard.rng import Key
+from regard.tasks.report import Report
 
 Direction = Literal["higher", "lower"]
 
@@ -39,40 +40,36 @@ class Task(Protocol):
 
     counts: str
     """What weights count: tokens, or examples."""
+    about: str
+    """What is trained on, as a user is told."""
 
     @property
     def primary(self) -> tuple[str, Direction]:
         """The metric that "best" means, and which way is better."""
-        ...
 
     def batches(self, seed: int, epoch: int) -> Sequence[Any]:
         """The names of an epoch's batches, in order: a pure function of seed and epoch, equally many each."""
-        ...
 
     def largest(self) -> Any:
         """The batch that needs most memory."""
-        ...
 
     def load(self, name: Any) -> Any:
         """The batch itself."""
-        ...
 
     def describe(self, name: Any) -> str:
         """Where a batch comes from, for messages."""
-        ...
 
     def shape(self, name: Any) -> Shape:
         """How large a batch is."""
-        ...
 
     def loss(self, model: nn.Module, batch: Any, carry: Tensor | None, key: Key | None) -> Loss:
         """What is minimised; with a key, dropout is on."""
-        ...
 
     def evaluate(self, model: nn.Module, engine: Engine) -> dict[str, float]:
         """Metrics on the validation data."""
-        ...
+
+    def summary(self, recipe: Any, report: Report) -> dict[str, str]:
+        """What there is to train on, for `regard check`; problems that only the task sees are added to the report."""
 
     def rehearse(self, model: nn.Module, engine: Engine) -> float:
         """Seconds that an evaluation will take, from a model that has learned nothing yet."""
-        ...

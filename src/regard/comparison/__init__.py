@@ -1,0 +1,1 @@
+"""Several recipes on the same data, in one table and one picture."""

@@ -1,0 +1,126 @@
+"""A reader, ready to answer: labels with their probabilities, numbers, choices, tags, words of a document."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from regard.attention.site import Site, Trace
+from regard.data.config import ExamplesConfig, LabelTask
+from regard.data.examples import CORPORA, Example, read_examples
+from regard.engine.explain import Explanation, check_size
+from regard.errors import UserError
+from regard.files import write
+from regard.look.look import Look, Side
+from regard.metrics.labels import label_scores
+from regard.models.config import ReaderConfig
+from regard.progress import Progress, warn
+from regard.tasks.labelled.config import AnswerOptions, ExamplesEvaluation
+from regard.tasks.labelled.layout import Batch, Layout
+from regard.tasks.labelled.task import Answer, answers, wanted_of
+from regard.tasks.options import listed
+from regard.tasks.runnable import TOGETHER, Evaluation, Prediction, Runnable, Tick, check_silent, ignore
+
+MARKS = ("[start]", "[between]", "[extract]")  # of decoders, which no tokenizer knows
+
+
+class Answerer(Runnable):
+    """A model that answers: `model("a fine film")`, or `model(["a cat\\ta dog", ...])`, a tab between parts."""
+
+    def __call__(self, texts: str | Sequence[str]) -> Answer | list[Answer]:
+        found = self.classify(texts)
+        return found[0] if isinstance(texts, str) else found
+
+    def classify(self, texts: str | Sequence[str]) -> list[Answer]:
+        """The answer to each text, with its probability and all others."""
+        return self.answer([self.example(line, number) for number, line in enumerate(listed(texts), 1)])
+
+    def predict(
+        self, texts: Sequence[str], options: AnswerOptions, *, first: int = 1, tick: Tick = ignore
+    ) -> list[Prediction]:
+        numbers = [i for i, text in enumerate(texts) if text.strip()]  # blank in, blank out
+        before = self.layout.cut
+        found = self.answer([self.example(texts[i], first + i) for i in numbers], tick)
+        if cut := self.layout.cut - before:
+            warn(f"{cut:,} of the lines are longer than {self.max_length} tokens; the rest of them is not read")
+        answers = {i: Prediction(a.line(options.num_best), a.data()) for i, a in zip(numbers, found, strict=True)}
+        return [answers.get(i, Prediction("", {})) for i in range(len(texts))]
+
+    def evaluated(self, options: ExamplesEvaluation) -> Evaluation:
+        """Metrics on a file of labelled examples, or on a corpus that is known by name."""
+        data = str(options.data)
+        named = data in CORPORA and not Path(data).exists()
+        examples = read_examples([ExamplesConfig(corpus=data) if named else ExamplesConfig(file=data)], self.question)
+        single = not self.layout.config.pairs and self.question in ("classification", "regression")
+        if single and (two := next((e for e in examples if len(e.texts) > 1), None)):
+            raise UserError(f"{data}, line {two.line}: holds two texts, and this model was trained on one at a time")
+        with Progress(len(examples), "evaluate") as progress:
+            answers, labels = self.predictions(examples, progress.update)
+        scores = label_scores(self.question, answers, labels)
+        if options.output is not None:
+            rows = (" ".join(each) if isinstance(each, tuple) else " ".join(str(each).split()) for each in answers)
+            write(options.output, "".join(f"{row}\n" for row in rows).encode())
+        shown = [f"{name:15} {x:.4f}" if abs(x) <= 1 else f"{name:15} {x:.2f}" for name, x in scores.items()]
+        return Evaluation({"examples": len(examples), **scores}, [f"{len(examples):,} examples", *shown])
+
+    def attend(self, text: str, target: str | None = None) -> Look:
+        check_silent(target)
+        told, words = self.explain(text), self.tokenizer
+        known = [i for i in told.source if i < words.vocabulary]
+        plain = iter(zip(words.pieces(known), words.words(known), strict=True))
+        pieces, groups = list[str](), list[int]()
+        for number, i in enumerate(told.source):
+            piece, group = next(plain) if i < words.vocabulary else (MARKS[i - words.vocabulary], -1 - number)
+            pieces.append(piece)
+            groups.append(group)
+        nothing = Side([], [])
+        return Look(told, Side(pieces, groups), nothing, nothing, words.pieces)
+
+    @cached_property
+    def layout(self) -> Layout:
+        assert isinstance(self.loaded.config, ReaderConfig)
+        return Layout(self.tokenizer, self.loaded.config, self.max_length)
+
+    @property
+    def question(self) -> LabelTask:
+        return self.layout.config.question
+
+    def example(self, line: str, number: int = 1) -> Example:
+        """What a line asks; raises UserError where it does not hold what it should."""
+        if self.question == "tagging":
+            return Example(tuple(line.split()), None, number)
+        texts, pairs = tuple(line.split("\t")), self.layout.config.pairs
+        fits, wanted = {
+            "choice": (len(texts) >= 3, "a context and two choices or more"),
+            "spans": (len(texts) == 2, "a document and a question"),
+        }.get(self.question, (len(texts) == 1 + pairs, "two texts" if pairs else "a text"))
+        if not fits:
+            raise UserError(f"line {number} holds {len(texts)} parts; give {wanted}, with a tab between them")
+        return Example(texts, None, number)
+
+    def answer(self, examples: Sequence[Example], tick: Tick = ignore) -> list[Answer]:
+        tokens = TOGETHER if self.batch_size is None else self.batch_size * self.max_length
+        asked = [self.example(each) if isinstance(each, str) else each for each in listed(examples)]
+        return answers(self.model, self.layout, asked, tokens, tick)
+
+    def predictions(self, examples: Sequence[Example], tick: Tick = ignore) -> tuple[list[Any], list[Any]]:
+        """What is said of labelled examples, and what was wanted."""
+        return [each.said for each in self.answer(examples, tick)], wanted_of(self.question, examples)
+
+    def explain(self, line: str) -> Explanation:
+        """What each token looked at."""
+        import torch
+
+        if not line.strip():
+            raise UserError("the text is blank; give one to look at")
+        trace, unit = Trace(), next(self.layout.units([self.example(line)]))
+        batch = Batch.of([unit[:1]])  # of choices the first
+        check_size(self.model, *[batch.texts.tokens.shape[1]] * 2)
+        with torch.no_grad():
+            self.model.see(batch.texts, batch.segments, Site(trace=trace))
+        if not trace.records:
+            raise UserError("there is no attention in this model")
+        maps = {f"encoder.{i}.self": weights[0] for i, weights in enumerate(trace.maps().values())}
+        return Explanation(batch.rows[0].ids, [], torch.zeros(0), [], maps)

@@ -1,0 +1,48 @@
+"""The recipe of an encoder, and what one can be asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from regard.attention.config import PositionConfig
+from regard.data.config import MaskedDataConfig
+from regard.decode.config import Greedy
+from regard.errors import UserError
+from regard.models.config import BertConfig
+from regard.tasks.config import BaseRecipe, TextTrainConfig
+from regard.tasks.options import Options, option
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedRecipe(BaseRecipe):
+    """An encoder."""
+
+    task: Literal["mlm"] = "mlm"
+    data: MaskedDataConfig
+    model: BertConfig = BertConfig(
+        width=192, hidden=768, num_heads=4, placement="pre", activation="gelu",
+        position=PositionConfig(kind="rotary", layout="halves"),  # learned ones need far longer to be of use
+    )  # fmt: skip
+    train: TextTrainConfig
+    search: Greedy = Greedy()
+    """How blanks are filled: each by its likeliest word."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        held = self.model.position.max_length
+        if held is not None and held < self.data.context:
+            raise UserError(
+                f"data.context {self.data.context} is longer than the {held} positions that model.position.max_length "
+                f"holds; set that to {self.data.context}"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncodeOptions(Options):
+    """Of `regard run`."""
+
+    num_best: int = option(1, "Tokens for each [MASK], or lines of --near, best first.", "nbest")
+    vectors: bool = option(False, "A vector for each line.")
+    near: Path | None = option(None, "The nearest lines of this file, with cosines.", kind=Path)

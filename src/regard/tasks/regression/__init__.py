@@ -1,0 +1,5 @@
+"""Regression: a number for a text or a pair of texts."""
+
+from regard.tasks.labelled.config import labelled
+
+SPEC = labelled("regression", "regressors")

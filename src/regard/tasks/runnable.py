@@ -1,0 +1,174 @@
+"""Runnable: what every model that is ready to use has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from regard.data.tokenizer import Tokenizer, Tokenizers
+from regard.decode.config import Beam, Search
+from regard.engine.engine import Engine, EngineName, Rows, choose
+from regard.errors import UserError
+from regard.look.look import Look, Side
+from regard.shapes import Padded, by_length
+from regard.tasks.folder import Loaded
+from regard.tasks.options import made
+
+if TYPE_CHECKING:
+    from regard.engine.explain import Explanation
+
+
+Tick = Callable[[int], None]  # is told how many are done
+
+
+def ignore(done: int) -> None:
+    """Nobody wants to know."""
+
+
+TOGETHER = 4096  # tokens of a batch
+MOVES = 128  # words said for which gradients are taken, a pass each
+GRADIENT, TREE = 1 << 36, 1 << 34  # multiplications for gradients, and for a search once more: about 2 seconds each
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a model says to a text: as a line, and as a JSON object."""
+
+    line: str
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How good a model is: as JSON has it, and as lines of text."""
+
+    data: dict[str, Any]
+    lines: list[str]
+
+    @staticmethod
+    def of(data: dict[str, Any]) -> Evaluation:
+        return Evaluation(
+            data, [f"{name:16} {x:{'10,' if isinstance(x, int) else '10.4f'}}" for name, x in data.items()]
+        )
+
+
+class Runnable:
+    """A model, its tokenizers and its search."""
+
+    tag: str | None = None
+    """The direction of a translator of several."""
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        *,
+        tag: str | None = None,
+        search: Search | None = None,
+        batch_size: int | None = None,
+        engine: EngineName = "auto",
+        threads: int | None = None,
+    ) -> None:
+        if tag is not None:
+            raise UserError("a tag is for translators of several directions; drop it")
+        self.loaded, self.max_length, self.name = loaded, loaded.max_length, loaded.name
+        self.search, self.batch_size, self._tokenizers = search or loaded.search, batch_size, loaded.tokenizers
+        self.start, self.end = loaded.config.start, loaded.config.end
+        self._engine: dict[str, Any] = {"name": engine, "threads": threads, "batch_size": batch_size}
+
+    @cached_property
+    def model(self) -> Any:
+        """As PyTorch has it."""
+        if self._engine["threads"] is not None:
+            import torch
+
+            torch.set_num_threads(self._engine["threads"])
+        return self.loaded.model
+
+    @cached_property
+    def engine(self) -> Engine:
+        loaded = self.loaded
+        return choose(config=loaded.config, model=lambda: self.model, native=loaded.native, **self._engine)
+
+    @property
+    def tokenizers(self) -> Tokenizers:
+        if self._tokenizers is None:
+            raise UserError("this model came without the files of its tokenizer; copy them too, or use .logits(ids)")
+        return self._tokenizers
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Of what it says."""
+        return self.tokenizers.target
+
+    def batches(self, rows: Rows) -> Iterator[tuple[list[int], Padded]]:
+        """Rows of like length together, with their numbers; the longest first."""
+        for members in by_length(rows, lambda longest: self.batch_size or max(1, TOGETHER // max(1, longest))):
+            yield members, Padded.of([rows[i] for i in members])
+
+    def __repr__(self) -> str:
+        config, spec = self.loaded.config, self.loaded.spec
+        return f"<regard: a {config.kind} for {spec.purpose}, {self.loaded.folder}>"
+
+    def options(self, given: Mapping[str, Any]) -> Any:
+        """Of a call of this model."""
+        return made(self.loaded.spec.run, given)
+
+    def predict(self, texts: Sequence[str], options: Any, *, first: int = 1, tick: Tick = ignore) -> list[Prediction]:
+        """For each text what the model says, as `regard run` prints it; blank to a blank one. The first is line `first`
+        in warnings; `tick` is given how many are done."""
+        raise NotImplementedError  # abstract
+
+    def about(self, options: Any) -> str:
+        """What a user should know before."""
+        return ""
+
+    def stream(self, options: Any, put: Callable[[str], None]) -> None:
+        """Write one text as it grows, of options that are `single`."""
+        raise NotImplementedError  # abstract
+
+    def evaluate(self, **options: Any) -> Evaluation:
+        """How good the model is on data that it has not seen, by the options of `regard evaluate`."""
+        return self.evaluated(made(self.loaded.spec.evaluate, options))
+
+    def evaluated(self, options: Any) -> Evaluation:
+        raise NotImplementedError  # abstract
+
+    def attend(self, text: str, target: str | None = None) -> Look:
+        """What the model attended to: of its own output, or of another."""
+        raise NotImplementedError  # abstract
+
+    def look(self, told: Explanation, *, searched: bool = False) -> Look:
+        """With the beam that found it, if it was found by one, and with gradients, where they take not long."""
+        from regard.engine.explain import saliency
+        from regard.look.tree import climb
+
+        source, target, search = self.tokenizers.source, self.tokenizers.target, self.search
+        read, said = Side.of(source, told.source), Side.of(target, told.target)
+        taken = Side([*target.pieces([told.first]), *said.pieces[:-1]], [-1, *said.groups[:-1]])
+        size, steps = sum(p.numel() for p in self.model.parameters()), len(told.target)
+        beam = replace(search, num_best=search.size) if isinstance(search, Beam) and searched else None
+        beam = beam if beam and steps * beam.size * size <= TREE else None
+        moves = 0 < steps <= MOVES and steps * (len(told.source) + steps) * size <= GRADIENT
+        shown = Look(
+            told, read, said, taken, target.pieces, saliency=lambda: saliency(self.model, told) if moves else None
+        )
+        return replace(shown, tree=lambda: climb(self.model, Padded.of([told.source]), beam)) if beam else shown
+
+
+def check_silent(target: str | None) -> None:
+    """Raise where an output is given for a model that has none."""
+    if target is not None:
+        raise UserError("this model says nothing of its own, so it goes without --target")
+
+
+def ids_of(given: Any, vocabulary: int) -> tuple[Padded, bool]:
+    """Ids as a caller gives them, one row or several, lists or tensors; and whether it was one."""
+    rows = given.tolist() if hasattr(given, "tolist") else list(given)
+    alone = bool(rows) and not isinstance(rows[0], list | tuple)
+    rows = [rows] if alone else [list(row) for row in rows]
+    flat = [i for row in rows for i in row]
+    if not all(rows) or not rows or not all(isinstance(i, int) and 0 <= i < vocabulary for i in flat):
+        raise UserError(f"ids have to be rows of numbers from 0 to {vocabulary - 1}, and none empty")
+    return Padded.of(rows), alone

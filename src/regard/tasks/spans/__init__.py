@@ -1,0 +1,5 @@
+"""Extractive question answering: the words of a document that answer a question."""
+
+from regard.tasks.labelled.config import labelled
+
+SPEC = labelled("spans", "question answerers")

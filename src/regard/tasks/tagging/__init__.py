@@ -1,0 +1,5 @@
+"""Tagging: a tag for each word."""
+
+from regard.tasks.labelled.config import labelled
+
+SPEC = labelled("tagging", "taggers", "classify")

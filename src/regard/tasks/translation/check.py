@@ -1,0 +1,145 @@
+"""Problems of pairs, by file and line."""
+
+from __future__ import annotations
+
+import unicodedata
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from functools import cache
+from hashlib import blake2b
+from itertools import zip_longest
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.data.config import PairsConfig
+from regard.data.text import LONGEST, count_lines, lines, located, pairs
+from regard.data.tokenizer import UNKNOWN
+from regard.progress import Progress
+from regard.tasks.report import Report
+from regard.tasks.translation.config import TranslationRecipe
+from regard.tasks.translation.prepare import chunks, exchanged
+from regard.tasks.translation.task import Translation
+
+Digests = NDArray[np.uint64]
+UNEVEN = 5  # times as many words on one side as on the other, beyond a few
+
+
+def inspect(train: Sequence[PairsConfig], valid: Sequence[PairsConfig]) -> Report:
+    """Look at every pair, and never stop at the first problem."""
+    report = PairsReport()
+    counts = [sum(report.read(config, each is train) for config in each) for each in (train, valid)]
+    report.rows = {"pairs": f"{counts[0]:,} to train on, {counts[1]:,} to validate on"}
+    return report
+
+
+def sizes(task: Translation, recipe: TranslationRecipe, report: Report) -> dict[str, str]:
+    """What the tokenizer makes of the data."""
+    tokenizers, longest = task.tokenizers, recipe.data.max_length
+    if recipe.data.valid and exchanged(recipe.data):
+        first = recipe.data.valid[0]
+        report.add("source and target seem to have changed places", str(first.source or first.pairs), 1)
+    for config in recipe.data.train:
+        file = str(config.source or config.pairs or config.corpus)
+        for chunk in chunks(pairs(config)):
+            sources = tokenizers.source.encode([pair.source for pair in chunk])
+            targets = tokenizers.target.encode([pair.target for pair in chunk])
+            for pair, *both in zip(chunk, sources, targets, strict=True):
+                if max(map(len, both)) >= longest:
+                    report.add(f"longer than data.max_length ({longest} tokens), left out", file, pair.line)
+    sides = {"source": task.held.sources, "target": task.held.targets} if task.held is not None else {}
+    held = {name: [i for ids in side for i in ids] for name, side in sides.items()}
+    rates = ", ".join(f"{ids.count(UNKNOWN) / len(ids):.2%} of the {name}" for name, ids in held.items() if ids)
+    return {
+        "vocabulary": " and ".join(f"{size:,}" for size in dict.fromkeys(tokenizers.sizes)),
+        "unknown tokens": rates or "not known without validation data",
+        "left out": str(task.left),
+    }
+
+
+class PairsReport(Report):
+    """Of pairs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trained_on = array("Q")  # digests of sources
+
+    def read(self, config: PairsConfig, training: bool) -> int:
+        """Look at every pair; how many there are."""
+        config = located(config)
+        names = [config.source, config.target] if config.source else [config.pairs or config.corpus] * 2
+        files = [str(name) for name in names]
+        scripts: list[dict[str, array[int]]] = [defaultdict(lambda: array("L")), defaultdict(lambda: array("L"))]
+        whole, alone = array("Q"), array("Q")  # digests of pairs and of sources
+        line = 0
+        with Progress(count_lines(config) or None, "check") as progress:
+            for line, (source, target) in enumerate(_leniently(config), 1):
+                if source is None or target is None:
+                    self.add("without a counterpart", files[source is None], line)
+                    return line
+                for text, seen in zip((source, target), scripts, strict=True):
+                    seen[_script(text)].append(line)
+                self._pair(files, line, source, target)
+                whole.append(_digest(f"{source}\0{target}"))
+                alone.append(_digest(source))
+                progress.update(line)
+        for file, seen in zip(files, scripts, strict=True):
+            usual = max((script for script in seen if script), key=lambda script: len(seen[script]), default="")
+            for script in seen.keys() - {usual, ""}:
+                for number in seen[script]:
+                    self.add(f"{script.lower()} letters, where most are {usual.lower()}", file, number)
+        self._again(files[0], np.array(whole), np.array(alone), training)
+        return line
+
+    def _again(self, file: str, whole: Digests, alone: Digests, training: bool) -> None:
+        if training:
+            _, first = np.unique(whole, return_index=True)
+            again = np.setdiff1d(np.arange(len(whole)), first, assume_unique=True)
+            self.trained_on.extend(alone.tolist())
+        else:
+            again = np.isin(alone, np.array(self.trained_on)).nonzero()[0]
+        for number in again.tolist():
+            self.add("said before" if training else "a source that is also trained on", file, number + 1)
+
+    def _pair(self, files: Sequence[str], line: int, source: str, target: str) -> None:
+        for file, text in zip(files, (source, target), strict=True):
+            if not text.strip():
+                self.add("empty", file, line)
+            if "\ufffd" in text:
+                self.add("not UTF-8", file, line)
+            if "\0" in text:
+                self.add("NUL bytes", file, line)
+            if len(text) > LONGEST:
+                self.add("over 1 MB", file, line)
+        words = len(source.split()), len(target.split())
+        if source.strip() and source == target:
+            self.add("the same on both sides", files[0], line)
+        if min(words) and max(words) > UNEVEN * (min(words) + 3):
+            self.add(f"one side over {UNEVEN} times as long as the other", files[0], line)
+
+
+def _leniently(config: PairsConfig) -> Iterator[tuple[str | None, str | None]]:
+    """The pairs with whatever is wrong in them; None where one of two files has ended."""
+    if config.source is None or config.target is None:
+        return ((pair.source, pair.target) for pair in pairs(config))
+    return zip_longest(lines(Path(config.source), strict=False), lines(Path(config.target), strict=False))
+
+
+def _digest(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest())
+
+
+def _script(text: str) -> str:
+    """The script of most letters, such as LATIN or CYRILLIC; "" without letters."""
+    if text.isascii():
+        return "LATIN" if any(map(str.isalpha, text)) else ""
+    found = Counter(_script_of(letter) for letter in text if letter.isalpha())
+    return found.most_common(1)[0][0] if found else ""
+
+
+@cache
+def _script_of(letter: str) -> str:
+    name = unicodedata.name(letter, "UNKNOWN").split()[0]
+    return "CJK" if name in ("HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA") else name

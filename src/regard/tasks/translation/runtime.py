@@ -1,0 +1,204 @@
+"""A trained model, ready to translate: raw text in and out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.decode.config import Hypothesis, Search
+from regard.engine.engine import Rows
+from regard.errors import UserError
+from regard.look.look import Look
+from regard.progress import warn
+from regard.shapes import Padded
+from regard.tasks.folder import Loaded
+from regard.tasks.options import listed
+from regard.tasks.runnable import Evaluation, Prediction, Runnable, Tick, ids_of, ignore
+from regard.tasks.translation.config import TranslateOptions, TranslationEvaluation
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from regard.engine.explain import Explanation
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a model says to one line, which may have been translated in parts."""
+
+    text: str
+    score: float
+    log_prob: float
+    parts: list[str]
+    tokens: list[Sequence[int]]
+    """Of each part."""
+    cut: bool
+    """Whether a part reached its limit of tokens."""
+    alignment: str | None = None
+    """Links of words, as 0-0 1-2, where they were asked for."""
+
+    def data(self) -> dict[str, Any]:
+        """As JSON has it."""
+        names = ("text", "score", "log_prob", *(["alignment"] if self.alignment is not None else []))
+        return {name: getattr(self, name) for name in names}
+
+
+class Translator(Runnable):
+    """A translator: `model("I ate an apple")`, `model.attend("an apple").save("fig.svg")`; blank in, blank out."""
+
+    def __init__(self, loaded: Loaded, *, tag: str | None = None, **options: Any) -> None:
+        super().__init__(loaded, **options)
+        self.tag = tag
+
+    def __call__(self, texts: str | Sequence[str], **options: Any) -> str | list[str]:
+        """The best translation of a text, or of each: `model(texts, beam=5)`."""
+        found = [outputs[0].text if outputs else "" for outputs in self.translate(listed(texts), **options)]
+        return found[0] if isinstance(texts, str) else found
+
+    def translate(self, texts: str | Sequence[str], *, tick: Tick = ignore, **options: Any) -> list[list[Output]]:
+        """For each text its outputs, best first, with scores, tokens and, by `alignment=True`, links of words."""
+        return self.outputs(listed(texts), self.options(options), tick)
+
+    def predict(
+        self, texts: Sequence[str], options: TranslateOptions, *, first: int = 1, tick: Tick = ignore
+    ) -> list[Prediction]:
+        predictions = []
+        for number, outputs in enumerate(self.outputs(texts, options, tick), first):
+            if outputs and len(outputs[0].parts) > 1:
+                many = f"it was translated in {len(outputs[0].parts)} parts"
+                warn(f"line {number} is longer than {self.max_length} tokens; {many}")
+            if outputs and outputs[0].cut:
+                warn(f"line {number}: the output reached its limit of tokens and may lack its end")
+            line = outputs[0].text if outputs else ""
+            link = f" ||| {outputs[0].alignment if outputs else ''}" if options.alignment else ""
+            predictions.append(Prediction(line + link, {"outputs": [output.data() for output in outputs]}))
+        return predictions
+
+    def about(self, options: TranslateOptions) -> str:
+        return f"engine: {self.engine.about}"
+
+    def evaluated(self, options: TranslationEvaluation) -> Evaluation:
+        from regard.tasks.translation.evaluate import evaluate
+
+        return evaluate(self, options)
+
+    def attend(self, text: str, target: str | None = None, *, shown: int | None = None) -> Look:
+        """With `shown`, a map of more weights is refused before anything is computed."""
+        (source,) = self.tokenizers.read([text], self.tag)
+        if len(source) > self.max_length:
+            most = f"longer than the {self.max_length} tokens that can be looked at; take a part"
+            raise UserError(f"the text has {len(source):,} tokens, {most}")
+        (told,) = self.explain([text], None if target is None else self.spelled([target]), shown=shown)
+        return self.look(told, searched=target is None)
+
+    def hypotheses(
+        self, texts: Sequence[str], tick: Tick = ignore, search: Search | None = None
+    ) -> list[list[Hypothesis]]:
+        """For each text its hypotheses, best first; none for a blank one. No text is split."""
+        sources = [source for _, source in self._read(listed(texts))]
+        found = iter(self.engine.decode([source for source in sources if source], search or self.search, tick=tick))
+        return [next(found) if source else [] for source in sources]
+
+    def best(self, texts: Sequence[str], tick: Tick = ignore, search: Search | None = None) -> list[str]:
+        """For each text its best hypothesis as text; nothing for a blank one."""
+        return [self.text(each[0]) if each else "" for each in self.hypotheses(texts, tick, search)]
+
+    def outputs(self, lines: Sequence[str], options: TranslateOptions, tick: Tick = ignore) -> list[list[Output]]:
+        """For each line its outputs, best first; a long one is translated in parts, and never cut."""
+        before, self.tag = self.tag, options.tag or self.tag
+        try:
+            split = [self._split(line, source) if source else [] for line, source in self._read(lines)]
+            sources = [source for own in split for _, source in own]
+            found = iter(self.engine.decode(sources, options.search(self.search), tick=tick))
+            outputs = []
+            for own in split:
+                answers = [(part, next(found)) for part, _ in own]
+                ranks = range(max((len(best) for _, best in answers), default=0))
+                ranked = [[best[min(rank, len(best) - 1)] for _, best in answers] for rank in ranks]
+                outputs.append([self._joined([part for part, _ in answers], each) for each in ranked])
+            if not options.alignment:
+                return outputs
+            from regard.metrics.alignment import pharaoh
+            from regard.tasks.translation.align import Reading, line_links
+
+            links = line_links(self, [output for own in outputs for output in own], Reading.of(self.loaded.folder))
+            return [[replace(output, alignment=pharaoh(next(links))) for output in own] for own in outputs]
+        finally:
+            self.tag = before
+
+    def _read(self, texts: Sequence[str]) -> list[tuple[str, list[int]]]:
+        """Each text with its tokens, of a blank one none; all are tokenized together, once."""
+        filled = [i for i, text in enumerate(texts) if text.strip()]
+        rows = dict(zip(filled, self.tokenizers.read([texts[i] for i in filled], self.tag), strict=True))
+        return [(text, rows.get(i, [])) for i, text in enumerate(texts)]
+
+    def _split(self, text: str, source: list[int]) -> list[tuple[str, list[int]]]:
+        """A text that is longer than what the model was trained on, in parts that are not; else the text alone."""
+        if len(source) <= self.max_length or len(text) < 2:  # a character of many tokens stays whole
+            return [(text, source)]
+        space = " " if " " in text else ""  # or one endless word
+        words = text.split(" ") if space else list(text)
+        halves = space.join(words[: len(words) // 2]), space.join(words[len(words) // 2 :])
+        return [part for half in self._read(halves) if half[1] for part in self._split(*half)]
+
+    def _joined(self, parts: list[str], said: list[Hypothesis]) -> Output:
+        return Output(
+            text=" ".join(map(self.text, said)),
+            score=sum(h.score for h in said) / len(said),
+            log_prob=sum(h.log_prob for h in said),
+            parts=parts,
+            tokens=[h.tokens for h in said],
+            cut=any(h.tokens[-1] != self.end for h in said),
+        )
+
+    def logits(self, source_ids: Any, target_ids: Any) -> Tensor:
+        """Of the word after each of target_ids, which begin with the start token: (B, T, V), or (T, V) of one row."""
+        sources, _ = ids_of(source_ids, self.model.config.source_vocabulary)
+        targets, alone = ids_of(target_ids, self.model.config.target_vocabulary)
+        if len(sources) != len(targets):
+            raise UserError(f"{len(sources)} rows of source ids and {len(targets)} of target ids; give as many")
+        from torch import no_grad
+
+        with no_grad():
+            logits: Tensor = self.model(sources, targets.tokens)
+        return logits[0] if alone else logits
+
+    def score(self, texts: Sequence[str], targets: Sequence[str]) -> tuple[NDArray[np.float64], int]:
+        """The log-probability of each target with its end mark, given its text, and how many tokens that were."""
+        from regard.tasks.translation.task import log_probs
+
+        said = self.tokenizer.encode(listed(targets))
+        found = log_probs(self.model, self.tokenizers.read(listed(texts), self.tag), said)
+        return found, sum(len(ids) + 1 for ids in said)
+
+    def text(self, hypothesis: Hypothesis) -> str:
+        """One line, whatever the model says."""
+        return " ".join(self.tokenizer.decode(hypothesis.tokens).split("\n"))
+
+    def spelled(self, targets: Sequence[str]) -> list[list[int]]:
+        """Targets as outputs: tokens and the end mark."""
+        return [[*ids, self.end] for ids in self.tokenizer.encode(listed(targets))]
+
+    def explain(self, texts: Sequence[str], outputs: Rows | None = None, **how: Any) -> list[Explanation]:
+        """What the model looked at while it translated each text, or would have for outputs given."""
+        sources = self.tokenizers.read(texts, self.tag)
+        said = outputs or [best[0].tokens for best in self.engine.decode(sources, self.search)]
+        return list(self.explained(texts, said, **how))
+
+    def explained(
+        self, texts: Sequence[str], outputs: Rows, muted: tuple[str, int] | None = None, shown: int | None = None
+    ) -> Iterator[Explanation]:
+        """Of each text and its output in turn, without a head; as many in a pass as can be held, and none is kept."""
+        from regard.attention.site import Trace
+        from regard.engine.explain import batches, explain
+
+        texts = listed(texts)
+        if not all(text.strip() for text in texts):
+            raise UserError("nothing to look at: the text is blank; give a sentence")
+        sources = self.tokenizers.read(texts, self.tag)
+        for some in batches(self.model, sources, outputs):
+            yield from explain(self.model, Padded.of(sources[some]), outputs[some], Trace(muted=muted), shown)

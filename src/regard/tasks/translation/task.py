@@ -1,0 +1,171 @@
+"""Translation: from sentence pairs to a model that turns one side into the other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from regard.attention.site import Site
+from regard.data.batches import plan
+from regard.data.store import Store
+from regard.data.tokenizer import END, PADDING, START, Tokenizers
+from regard.decode.config import Search
+from regard.engine.engine import Engine
+from regard.errors import UserError
+from regard.metrics.text import METRICS
+from regard.nn.loss import cross_entropy, lost
+from regard.rng import Key
+from regard.shapes import Padded
+from regard.tasks.report import Report
+from regard.tasks.task import Direction, Loss, Shape
+from regard.tasks.translation.config import TranslationRecipe
+
+Names = NDArray[np.int64]
+REHEARSED = 200  # sentences by which an evaluation is timed
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """A batch: sources, and targets between START and END."""
+
+    source: Padded
+    target: Padded
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """Sentences held out to validate on: sources as ids, sources and references as text."""
+
+    sources: Sequence[Sequence[int]]
+    targets: Sequence[Sequence[int]]
+    references: Sequence[str]
+
+
+@dataclass
+class Left:
+    """Pairs left out of training, by reason."""
+
+    read: int = 0
+    empty: int = 0
+    long: int = 0
+
+    def __str__(self) -> str:
+        return f"left out: {self.empty:,} with an empty side, {self.long:,} too long"
+
+
+class Translation:
+    """A Task over stored pairs, whose sources already carry tag and end mark."""
+
+    counts = "tokens"
+    about = ""
+    left: Left | None = None
+    """What was left out, where that was decided in this process."""
+
+    def __init__(
+        self,
+        tokenizers: Tokenizers,
+        store: Store,
+        held: Held | None,
+        *,
+        batch_tokens: int,
+        search: Search,
+        smoothing: float = 0.0,
+        metric: str = "bleu",
+    ) -> None:
+        if metric not in METRICS:
+            raise UserError(f"there is no metric {metric!r}; choose {', '.join(METRICS)}")
+        self.tokenizers, self.store, self.held = tokenizers, store, held
+        self.batch_tokens, self.search, self.smoothing, self.metric = batch_tokens, search, smoothing, metric
+        self.source_lengths, self.target_lengths = store.lengths
+        self.sizes = tokenizers.sizes
+
+    @property
+    def primary(self) -> tuple[str, Direction]:
+        return (self.metric, METRICS[self.metric][1]) if self.held else ("train_loss", "lower")
+
+    def batches(self, seed: int, epoch: int) -> list[Names]:
+        key = Key(seed, ("batches", epoch))
+        return plan(self.source_lengths, self.target_lengths, self.batch_tokens, key)
+
+    def largest(self) -> Names:
+        batches = plan(self.source_lengths, self.target_lengths, self.batch_tokens, None)
+        return max(batches, key=lambda names: self.shape(names).rows * sum(self.shape(names)[1:3]))
+
+    def shape(self, name: Names) -> Shape:
+        source, target = self.source_lengths[name], self.target_lengths[name] + 1
+        return Shape(len(name), int(source.max()), int(target.max()), int(source.sum()), int(target.sum()))
+
+    def describe(self, name: Names) -> str:
+        return f"pairs {', '.join(str(i + 1) for i in sorted(name.tolist())[:5])} and {max(0, len(name) - 5)} more"
+
+    def load(self, name: Names) -> Pairs:
+        pairs = [self.store.pair(int(i)) for i in name]
+        source = Padded.of([source for source, _ in pairs])
+        return Pairs(source, Padded.of([np.concatenate(([START], target, [END])) for _, target in pairs]))
+
+    def loss(self, model: nn.Module, batch: Pairs, carry: Any, key: Key | None) -> Loss:
+        """Cross-entropy of each target token, smoothed [Szegedy+ 2016] while training; padding costs no logits."""
+        site = Site(key=key)
+        tokens = batch.target.tokens
+        x, _ = model.advance(tokens[:, :-1], model.encode(batch.source, site), site)  # type: ignore[operator]
+        wanted = tokens[:, 1:]
+        real = wanted != PADDING
+        smoothing = self.smoothing if key is not None else 0.0
+        total = cross_entropy(model.head, x[real], wanted[real], smoothing)  # type: ignore[arg-type]
+        return Loss(total, float(real.sum()))
+
+    def summary(self, recipe: TranslationRecipe, report: Report) -> dict[str, str]:
+        from regard.tasks.translation.check import sizes
+
+        return sizes(self, recipe, report)
+
+    @torch.no_grad()
+    def evaluate(self, model: nn.Module, engine: Engine) -> dict[str, float]:
+        if self.held is None:
+            return {}
+        decoded = engine.decode(self.held.sources, self.search)
+        outputs = [self.tokenizers.target.decode(hypotheses[0].tokens) for hypotheses in decoded]
+        given = log_probs(model, self.held.sources, self.held.targets, self.batch_tokens)
+        tokens = sum(len(target) + 1 for target in self.held.targets)
+        scores = {
+            name: METRICS[name][0](outputs, self.held.references).value for name in dict.fromkeys((self.metric, "chrf"))
+        }
+        return {**scores, "valid_loss": -float(given.sum()) / tokens}
+
+    @torch.no_grad()
+    def rehearse(self, model: nn.Module, engine: Engine) -> float:
+        """By a sample, half as long again as its references: so far a search goes, once its model can end sentences."""
+        if self.held is None:
+            return 0.0
+        every = max(1, len(self.held.sources) // REHEARSED)
+        sources, targets = self.held.sources[::every], self.held.targets[::every]
+        longer = 1.5 * sum(map(len, targets)) - 10 * len(targets)  # the search adds 10 to each
+        search = replace(self.search, max_ratio=max(0.0, longer) / sum(map(len, sources)))
+        began = time.perf_counter()
+        engine.decode(sources, search)
+        log_probs(model, sources, targets, self.batch_tokens)
+        return (time.perf_counter() - began) * len(self.held.sources) / len(sources)
+
+
+@torch.no_grad()
+def log_probs(
+    model: nn.Module, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], batch_tokens: int = 4096
+) -> NDArray[np.float64]:
+    """Of each target with its end mark, given its source; sources are as the model reads them."""
+    found = np.zeros(len(sources))
+    sizes = [np.array([len(x) for x in side]) for side in (sources, targets)]
+    for names in plan(sizes[0], sizes[1] + 1, batch_tokens, None):
+        target = Padded.of([np.array([model.start, *targets[i], model.end]) for i in names])
+        state = model.encode(Padded.of([np.array(sources[i]) for i in names]))  # type: ignore[operator]
+        x, _ = model.advance(target.tokens[:, :-1], state)  # type: ignore[operator]
+        real = torch.arange(x.shape[1])[None] < target.lengths[:, None] - 1
+        nats = lost(model.head, x[real], target.tokens[:, 1:][real]).double()  # type: ignore[arg-type]
+        found[names] = -torch.zeros(real.shape, dtype=nats.dtype).masked_scatter(real, nats).sum(1).numpy()
+    return found

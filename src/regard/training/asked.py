@@ -1,0 +1,94 @@
+"""What a user gives to be trained on: a recipe, or files, from which one is made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.data.config import PairsConfig, RunningText
+from regard.errors import UserError
+from regard.tasks import lm, translation
+from regard.tasks.config import BUDGETS, BaseRecipe
+from regard.tasks.lm.starter import text_starter
+from regard.tasks.registry import TASKS, parse_recipe, read_recipe
+from regard.tasks.spec import TaskSpec
+from regard.tasks.translation.starter import starter
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line says of data and settings: a recipe, or two files and perhaps two to validate on, or one of
+    running text."""
+
+    path: Path | None = None
+    source: Path | None = None
+    target: Path | None = None
+    valid_source: Path | None = None
+    valid_target: Path | None = None
+    text: Path | None = None
+    minutes: float | None = None
+    settings: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        files = {"text": self.text, "source": self.source, "target": self.target}
+        files |= {"valid-source": self.valid_source, "valid-target": self.valid_target}
+        given = [f"--{name}" for name, file in files.items() if file is not None]
+        if self.path is not None and given:
+            raise UserError(f"a recipe and {' and '.join(given)}; the recipe names its files, so give one or the other")
+        if self.path is None and not given:
+            raise UserError("nothing to train on; give a recipe, or --source FILE and --target FILE, or --text FILE")
+        if self.text is not None and len(given) > 1:
+            raise UserError(f"--text and {given[1]}; a language model learns from --text, a translator from the others")
+        if self.path is None and self.text is None and (self.source is None or self.target is None):
+            lacks = "source" if self.source is None else "target"
+            raise UserError(f"--{lacks} is missing; --source FILE and --target FILE belong together, line by line")
+        if self.source is not None and self.source == self.target:
+            raise UserError(f"--source and --target are both {self.source}; give the text and its translation")
+        if self.minutes is not None and self.minutes <= 0:
+            raise UserError(f"--minutes {self.minutes:g} leaves no time; give 1 or more")
+        if (self.valid_source is None) != (self.valid_target is None):
+            raise UserError("one of --valid-source and --valid-target is missing; give both")
+
+    @staticmethod
+    def of(recipe: Any, files: Mapping[str, Any], minutes: float | None, settings: Sequence[str]) -> Asked:
+        paths = {name: Path(file) for name, file in {"path": recipe, **files}.items() if file is not None}
+        return Asked(**paths, minutes=minutes, settings=settings)
+
+    @property
+    def folder(self) -> Path:
+        """Where the run goes if nobody says so."""
+        given = (self.path, self.text, self.source, self.target)
+        return Path("runs") / "-".join(path.stem for path in given if path)
+
+    @property
+    def spec(self) -> TaskSpec:
+        """Of the task that is meant."""
+        if self.path is not None:
+            return TASKS[self.recipe()[0].task]
+        return translation.SPEC if self.text is None else lm.SPEC
+
+    def corpora(self) -> tuple[Sequence[Any], Sequence[Any]]:
+        """To train on, and to validate on; of files, no line is read."""
+        if self.path is not None:
+            return self.recipe()[0].corpora
+        if self.text is not None:
+            return [RunningText(file=str(self.text))], []
+        pairs = ((self.source, self.target), (self.valid_source, self.valid_target))
+        train, valid = ([PairsConfig(source=str(one), target=str(two))] if one else [] for one, two in pairs)
+        return train, valid
+
+    def recipe(self) -> tuple[BaseRecipe, list[str]]:
+        """The recipe, and what was decided in it and why."""
+        if self.path is not None:
+            others = [f"train.{name}=null" for name in BUDGETS if name != "minutes"]
+            budget = [] if self.minutes is None else [f"train.minutes={self.minutes}", *others]
+            return read_recipe(self.path, [*self.settings, *budget]), []
+        if self.text is not None:
+            chosen, reasons = text_starter(self.text, self.minutes)
+        else:
+            train, valid = self.corpora()
+            chosen, reasons = starter(train[0], valid[0] if valid else None, self.minutes)
+        return parse_recipe(json.dumps(chosen), "the command line", self.settings), reasons
