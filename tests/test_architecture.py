@@ -3,9 +3,13 @@
 import ast
 import subprocess
 import sys
+import typing
 from pathlib import Path
 
 import pytest
+
+from regard.models.config import ModelConfig
+from regard.tasks.registry import TASKS
 
 SOURCE = Path(__file__).parents[1] / "src" / "regard"
 FILES = sorted(SOURCE.rglob("*.py"))
@@ -78,6 +82,43 @@ def test_files_fit_a_few_screens_and_do_nothing_dangerous(path: Path) -> None:
             called = ast.unparse(node.func)
             assert called not in FORBIDDEN_NAMES | FORBIDDEN_CALLS, f"line {node.lineno}: {called}"
             assert not any(k.arg == "shell" for k in node.keywords), f"line {node.lineno}: shell="
+
+
+TASK_NAMES = {*TASKS}
+MODEL_KINDS = {config.__dataclass_fields__["kind"].default: config for config in typing.get_args(ModelConfig)}
+ASKED_OF = {config.__name__ for config in MODEL_KINDS.values()} | {spec.recipe.__name__ for spec in TASKS.values()}
+ASKED_OF |= {"Translator", "Generator", "Encoder", "Answerer", "Seq2seqConfig", "LabelledRecipe", "TuneConfig"}
+ASKED_OF |= {"Translation", "LanguageModelling", "MaskedModelling", "BothWays", "Reading", "RecurrentText"}
+REGISTRIES = ("models", "tasks")  # which say what kinds there are
+REFUSING = ("engine", "exchange")  # whitelists of what a format or an engine can hold: they may refuse what they know
+
+
+def questions(path: Path) -> list[int]:
+    """Lines that ask which task or which kind of model something is."""
+    lines = []
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+        texts = {n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            asked = node.func.id in ("isinstance", "issubclass") and names & ASKED_OF
+            if asked or (node.func.id == "hasattr" and texts & {"trunk", "advance", "guess", "base", "init_from"}):
+                lines.append(node.lineno)
+        elif (
+            isinstance(node, ast.Compare) and (texts & (TASK_NAMES | {*MODEL_KINDS}) or names & ASKED_OF)
+        ) or isinstance(node, ast.Match):
+            lines.append(node.lineno)
+        elif isinstance(node, ast.Dict):
+            keys = {key.value for key in node.keys if isinstance(key, ast.Constant)}
+            lines += [node.lineno] * bool(keys & TASK_NAMES)
+    return lines
+
+
+def test_few_places_ask_which_task_or_model_this_is() -> None:
+    asking = {named(path): questions(path) for path in FILES if room(path) not in (*REGISTRIES, *REFUSING)}
+    asking = {name: lines for name, lines in asking.items() if lines}
+    assert sum(map(len, asking.values())) <= 17, (
+        asking
+    )  # 10 once readers of examples are formats, and the service takes all
 
 
 def test_the_whole_stays_within_its_budget() -> None:

@@ -94,14 +94,13 @@ def tell(model: Generator, job: Job, tick: Tick, part: Part) -> list[Any]:
     for prompt in job["texts"]:
         for seed in range(job["seed"], job["seed"] + job["best"]):
             how: Job = {"sample": True, **drawn, "seed": seed} if job["temperature"] else {"beam": 1}
-            # kept with the model, as the longer its outputs may be, the less of a prompt it reads
-            model.search = model.options({"max_tokens": job["tokens"], **how}).search(model.loaded.search)
+            search = model.options({"max_tokens": job["tokens"], **how}).search(model.loaded.search)
             stream = Stream(put, stop)
-            ((best, *_),) = model.tell([prompt], stop=stop, heard=heard)
+            ((best, *_),) = model.tell([prompt], stop=stop, heard=heard, search=search)
             text = model.text(best, stop)
             stream.end(text)
             ended = best.tokens[-1:] == [model.end] or text != model.spell(best.tokens)
-            read, finish = len(model.prompts([prompt])[0]), "stop" if ended else "length"
+            read, finish = len(model.prompts([prompt], search)[0]), "stop" if ended else "length"
             outputs.append({"text": text, "finish": finish, "read": read, "tokens": best.tokens})
     return outputs
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from regard.data.config import PairsConfig
 from regard.data.text import pairs
 from regard.data.tokenizer import MASK
-from regard.decode.config import Greedy, Hypothesis
+from regard.decode.config import Greedy, Hypothesis, Search
 from regard.engine.engine import Rows
 from regard.errors import UserError
 from regard.progress import warn
@@ -49,6 +49,7 @@ class Prompter:
         template: str | None = None,
         labels: Sequence[str] | None = None,
         *,
+        search: Search | None = None,
         warn: Callable[[str], None] = warnings.warn,
     ) -> None:
         self.model, self.labels, self.warn, self._warned = model, list(labels or ()), warn, False
@@ -60,7 +61,8 @@ class Prompter:
         space = between[len(self.between) :]
         self.shots = [f"{self.before}{text}{between}{answer}{after}{BETWEEN}" for text, answer in examples]
         self.endings = ["", *(space + label for label in self.labels)]
-        self.room = model.room and (model.room if labels is None else model.max_length)
+        room = model.room(search)
+        self.room = room and (room if labels is None else model.max_length)
         self._check()
         self.count = len(self.shots)
         if self.room is not None:  # a file may have far more than fit
@@ -78,7 +80,7 @@ class Prompter:
                 raise UserError("labels: examples are the answers in a file; give it as examples")
             labels = list(dict.fromkeys(answer for _, answer in examples))
         template = None if options.template is None else options.template.replace("\\n", "\n")
-        prompter = Prompter(model, examples, template, labels, warn=warn)
+        prompter = Prompter(model, examples, template, labels, warn=warn, search=options.search(model.search))
         prompter.stop += options.stop
         return prompter
 

@@ -96,17 +96,17 @@ class Generator(Runnable):
     def attend(self, text: str, target: str | None = None, *, shown: int | None = None) -> Look:
         return self.look(self.explain(text, target, shown=shown))
 
-    @property
-    def room(self) -> int | None:
-        """Tokens of a prompt at most; None of recurrent models, which read on and on."""
+    def room(self, search: Search | None = None) -> int | None:
+        """Tokens of a prompt at most, before so long an output; None of recurrent models, which read on and on."""
         if not isinstance(self.loaded.config, GptConfig):
             return None
-        longest = self.loaded.config.position.max_length
-        return self.max_length if longest is None else max(1, longest - min(self.search.max_length, longest // 2))
+        longest, output = self.loaded.config.position.max_length, (search or self.search).max_length
+        return self.max_length if longest is None else max(1, longest - min(output, longest // 2))
 
-    def prompts(self, texts: Sequence[str]) -> list[list[int]]:
+    def prompts(self, texts: Sequence[str], search: Search | None = None) -> list[list[int]]:
         """As the model reads them; of one that is longer than what it learned from, or leaves no room, the end."""
-        return [self.tokenizer.prompt(ids, self.start)[-(self.room or 0) :] for ids in self._ids(texts)]
+        room = self.room(search) or 0
+        return [self.tokenizer.prompt(ids, self.start)[-room:] for ids in self._ids(texts)]
 
     def tell(
         self,
@@ -129,7 +129,7 @@ class Generator(Runnable):
             return any(text in self.spell(ids[-reach:]) for text in stop)
 
         listens = listen if stop or heard else None
-        return self.engine.decode(self.prompts(texts), search or self.search, tick=tick, heard=listens)
+        return self.engine.decode(self.prompts(texts, search), search or self.search, tick=tick, heard=listens)
 
     def answer(self, texts: Sequence[str], *, examples: Examples = (), template: str | None = None) -> list[str]:
         """What it says to each text, up to the line's end, after examples of (input, answer)."""
