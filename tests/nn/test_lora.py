@@ -1,6 +1,7 @@
 """Low-rank changes and frozen layers: what stays stays to the bit, what was added can be merged."""
 
 import copy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,10 +14,11 @@ from regard.errors import UserError
 from regard.models.build import build
 from regard.models.config import BertConfig, ElmoConfig, GptConfig, RecurrentTextConfig, TransformerConfig
 from regard.models.presets import llama
-from regard.nn.lora import LowRank, hold, merged_parameters
+from regard.nn.lora import LowRank, hold, merged_tensors, state_of
 from regard.rng import Key
 from regard.shapes import Padded
-from regard.tasks.config import TextTrainConfig
+from regard.tasks.config import TextTrainConfig, TrainConfig
+from regard.training.checkpoint import TrainState, Weights, fill_with_mean
 from regard.training.distributed import ALONE
 from regard.training.optimizer import Optimizer
 
@@ -94,12 +96,12 @@ def test_merged_they_are_a_plain_model_that_says_the_same(name: str) -> None:
     hold(model, rank=2)
     with torch.enable_grad():
         trained(model)
-    merged = dict(merged_parameters(model))
+    merged = dict(merged_tensors(model))
     assert merged.keys() == dict(plain.named_parameters()).keys()
     plain.load_state_dict(merged, strict=False)  # tied tables come once
     assert torch.allclose(logits(plain), logits(model), atol=1e-5)
     model, plain, unchanged = model.double(), plain.double(), build(MODELS[name]).double()
-    merged = dict(merged_parameters(model))
+    merged = dict(merged_tensors(model))
     plain.load_state_dict(merged, strict=False)
     assert torch.allclose(logits(plain), logits(model), atol=1e-12)
     assert not torch.allclose(logits(unchanged), logits(model), atol=1e-3)
@@ -111,7 +113,7 @@ def test_merged_they_are_a_plain_model_that_says_the_same(name: str) -> None:
 
 def test_a_model_without_changes_is_merged_as_it_is() -> None:
     model = build(MODELS["gpt"])
-    for name, p in merged_parameters(model):
+    for name, p in merged_tensors(model):
         assert torch.equal(p, model.get_parameter(name))
 
 
@@ -167,3 +169,24 @@ def test_changes_begin_as_functions_of_seed_and_place() -> None:
     assert not any(torch.equal(p, other.get_parameter(name)) for name, p in drawn.items())
     assert len({tuple(p.flatten().tolist()) for p in drawn.values()}) == len(drawn)
     assert not any(p.any() for name, p in one.named_parameters() if name.endswith(".second"))
+
+
+def test_buffers_are_part_of_the_state_unless_a_module_says_that_they_are_not(tmp_path: Path) -> None:
+    def model() -> nn.Module:
+        made = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+        made.register_buffer("scratch", torch.ones(2), persistent=False)
+        return made
+
+    trained, config = model(), TrainConfig(steps=1, optimizer="adam")
+    weights = Weights(trained, Optimizer(trained, config), None)
+    trained(torch.randn(5, 2)).sum().backward()
+    weights.optimizer.move(0.1, ALONE)
+    weights.save(tmp_path, TrainState(step=1))
+    other = model()
+    Weights(other, Optimizer(other, config), None).restore(tmp_path / "step-1")
+    assert state_of(other).keys() == other.state_dict().keys()
+    for name, tensor in state_of(trained).items():
+        assert torch.equal(state_of(other)[name], tensor), name
+    fill_with_mean(mean := model(), [tmp_path / "step-1"])
+    assert torch.equal(state_of(mean)["1.running_mean"], state_of(trained)["1.running_mean"])
+    assert int(state_of(mean)["1.num_batches_tracked"]) == 1

@@ -9,7 +9,7 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
@@ -118,10 +118,16 @@ def count_lines(config: PairsConfig) -> int:
         return 0  # made in no time
     path, *_ = map(check_regular, files_of(config))
     try:
-        with _open(path) as file:
-            return sum(block.count(b"\n") for block in iter(partial(file.read, 1 << 20), b""))
+        return _line_ends(path, path.stat().st_size, path.stat().st_mtime_ns)
     except (OSError, EOFError, zlib.error):
         return 0  # reading it will say what is wrong
+
+
+@lru_cache
+def _line_ends(path: Path, size: int, changed: int) -> int:
+    """Of a file of this size, last changed then: counted once in a process."""
+    with _open(path) as file:
+        return sum(block.count(b"\n") for block in iter(partial(file.read, 1 << 20), b""))
 
 
 def located(config: PairsConfig) -> PairsConfig:

@@ -18,6 +18,7 @@ from regard.models.lstm import RecurrentText
 from regard.models.reader import Reader
 from regard.models.recurrent import Recurrent
 from regard.models.transformer import Transformer
+from regard.nn.lora import state_of
 from regard.rng import Key
 
 
@@ -57,7 +58,7 @@ def initialise(model: nn.Module, key: Key) -> None:
 def shapes_of(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     """Of each weight, without making any: settings that lie cost neither memory nor time."""
     with torch.device("meta"):
-        shapes = {name: tuple(p.shape) for name, p in MODELS[type(config)](config).named_parameters()}
+        shapes = {name: tuple(p.shape) for name, p in state_of(MODELS[type(config)](config)).items()}
     check_memory(shapes.values())
     return shapes
 

@@ -62,10 +62,16 @@ def hold(model: nn.Module, *, frozen: int = 0, rank: int = 0, seed: int = 0, gro
             setattr(stack.get_submodule(owner), leaf, LowRank(linear, rank, Key(seed, ("lora", path, name))))
 
 
-def merged_parameters(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """All parameters by name, as a model without low-rank changes has them."""
+def state_of(model: nn.Module) -> dict[str, Tensor]:
+    """The state of a model by name: its parameters, each once though tables be tied, and its own buffers."""
+    kept = model.state_dict()
+    return {**dict(model.named_parameters()), **{name: x for name, x in model.named_buffers() if name in kept}}
+
+
+def merged_tensors(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """The same, as a model without low-rank changes has them."""
     changed = {name: module for name, module in model.named_modules() if isinstance(module, LowRank)}
-    for name, parameter in model.named_parameters():
+    for name, parameter in state_of(model).items():
         owner, _, leaf = name.rpartition(".")
         if owner not in changed:
             yield name, parameter.detach()

@@ -88,9 +88,9 @@ def load_tokenizers(folder: Path) -> Tokenizers:
 
 def save_model(folder: Path, model: Any, task: str, search: Search, max_length: int, metrics: dict[str, float]) -> None:
     """Weights and settings; each file is replaced in one instant."""
-    from regard.nn.lora import merged_parameters
+    from regard.nn.lora import merged_tensors
 
-    write(folder / MODEL, packed({name: p.numpy(force=True) for name, p in merged_parameters(model)}))
+    write(folder / MODEL, packed({name: p.numpy(force=True) for name, p in merged_tensors(model)}))
     save_settings(folder, model.config, task, search, max_length, metrics)
 
 

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from regard.errors import UserError
 from regard.files import MARK, broken, check_space, write_folder
+from regard.nn.lora import state_of
 from regard.training.distributed import ALONE, World
 from regard.training.optimizer import Optimizer
 
@@ -61,9 +62,9 @@ class Weights:
         carry = None if self.carry is None else world.rows(self.carry)
         if not world.leads:
             return
-        groups = {"model": dict[str, Tensor](self.model.named_parameters()), "optimizer": dict(self._moments())}
+        groups = {"model": state_of(self.model), "optimizer": dict(self._moments())}
         if self.average is not None:
-            groups["average"] = dict(self.average.named_parameters())
+            groups["average"] = state_of(self.average)
         if carry is not None:
             groups["carry"] = {"carry": carry}
         contents: dict[str, Callable[[Path], None] | bytes] = {}
@@ -85,9 +86,9 @@ class Weights:
             shutil.rmtree(leftover, ignore_errors=True)
 
     def restore(self, checkpoint: Path, world: World = ALONE) -> TrainState:
-        _fill(dict(self.model.named_parameters()), checkpoint / "model.safetensors")
+        _fill(state_of(self.model), checkpoint / "model.safetensors")
         if self.average is not None:
-            _fill(dict(self.average.named_parameters()), checkpoint / "average.safetensors")
+            _fill(state_of(self.average), checkpoint / "average.safetensors")
         if (carried := checkpoint / "carry.safetensors").exists():
             self.carry = world.share(load_file(carried)["carry"])
         state = TrainState(**json.loads((checkpoint / "state.json").read_bytes()))
@@ -134,8 +135,9 @@ def fill_with_mean(model: nn.Module, checkpoints: list[Path]) -> None:
                 "lower train.average and continue the run; the best model so far is kept"
             )
     stored = [load_file(checkpoint / "model.safetensors") for checkpoint in checkpoints]
-    for name, parameter in model.named_parameters():
-        parameter.copy_(torch.stack([weights[name] for weights in stored]).mean(0))
+    for name, tensor in state_of(model).items():  # of what counts, the last
+        rows = torch.stack([weights[name] for weights in stored])
+        tensor.copy_(rows.mean(0) if rows.is_floating_point() else rows[-1])
 
 
 def check_finite(tensors: Mapping[str, Tensor], what: str) -> None:

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from regard.engine.engine import Engine
 from regard.errors import StoppedError, UserError
 from regard.files import append, digest
+from regard.nn.lora import state_of
 from regard.progress import Progress
 from regard.rng import Key
 from regard.tasks.config import TrainConfig
@@ -176,6 +177,8 @@ class Trainer:
         decay = min(self.config.average, (1 + self.state.step) / (10 + self.state.step))
         follower: list[Tensor] = list(self.weights.average.parameters())
         torch._foreach_lerp_(follower, list(self.weights.model.parameters()), 1 - decay)
+        for buffer, now in zip(self.weights.average.buffers(), self.weights.model.buffers(), strict=True):
+            buffer.copy_(now)
 
     def _averaged(self, save_at: set[int]) -> list[int]:
         """Steps whose checkpoints are averaged if the run ends here: planned ones alone, not those that a stop left."""
@@ -196,7 +199,7 @@ class Trainer:
         line = json.dumps(entry).encode() + b"\n"
         if self.world.leads:
             if better:
-                check_finite(dict(model.named_parameters()), f"model after step {state.step}")
+                check_finite(state_of(model), f"model after step {state.step}")
                 self.keep_best(model, metrics)
             append(self.log, line)
             state = replace(state, log_sum=digest(self.log))
