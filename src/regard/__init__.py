@@ -2,6 +2,6 @@
 
 __version__ = "0.2.0.dev0"
 
-from regard.api import check, compare, load, train
+from regard.api import check, compare, evaluate, load, train
 
-__all__ = ["check", "compare", "load", "train"]
+__all__ = ["check", "compare", "evaluate", "load", "train"]

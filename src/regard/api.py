@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 if TYPE_CHECKING:
     from regard.comparison.table import Table
+    from regard.engine.engine import EngineName
     from regard.tasks.report import Report
-    from regard.tasks.runnable import Runnable
+    from regard.tasks.runnable import Evaluation, Runnable
 
 Place = str | Path
 
@@ -72,6 +73,14 @@ def train(
         world=world, new_words=new_words, companion=[*COMMAND, "rank", str(place), str(begin or "")],
     )  # fmt: skip
     return load(place, threads=threads)
+
+
+def evaluate(folder: Place, *, engine: EngineName = "auto", threads: int | None = None, **options: Any) -> Evaluation:
+    """How good a model is on data that it has not seen: `regard.evaluate("runs/a", source="b.en", target="b.de").data`.
+
+    The options are those of `regard evaluate FOLDER --help`.
+    """
+    return load(folder, engine=engine, threads=threads).evaluate(**options)
 
 
 def check(

@@ -200,7 +200,7 @@ def test_mistakes_are_told_with_a_way_out(tmp_path: Path, monkeypatch: pytest.Mo
         (["model.init_from=nowhere/at-all"], "nowhere/at-all"),
         ([f"model.init_from={translator}"], "transformer .*pairs"),
         (["data.max_length=41"], "data.max_length 41 .* 40 "),
-        ([f"data.train=[{{file: {tmp_path}/s.json}}]"], r"s\.json.*classification .*\.jsonl"),
+        ([f"data.train=[{{file: {tmp_path}/s.json}}]"], r"s\.json.*labels .*\.jsonl"),
         (["data.train=[{corpus: glue/MNLI/train}]"], "glue .*REGARD_DATA"),
         (["data.train=[{corpus: glue/MNLI/trian}]"], "'glue/MNLI/trian'.*glue/MNLI/train"),
         (["train.metric=bleu"], "'bleu' .*classification.*accuracy"),

@@ -4,18 +4,16 @@ import subprocess
 import sys
 from collections.abc import Callable
 from itertools import pairwise
-from typing import TypeVar, get_args
+from typing import TypeVar
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.config import LabelTask
 from regard.errors import UserError
 from regard.metrics.labels import (
     LABEL_METRICS,
-    METRICS_OF,
     accuracy,
     answer_f1,
     entities,
@@ -29,6 +27,9 @@ from regard.metrics.labels import (
     spearman,
     tag_accuracy,
 )
+from regard.tasks.labelled.config import LabelledRecipe
+from regard.tasks.labelled.question import metrics_of
+from regard.tasks.registry import TASKS
 
 T = TypeVar("T")
 CALM = settings(deadline=None, derandomize=True)  # the first call imports scikit-learn
@@ -215,10 +216,10 @@ ANSWERS = {
 
 
 def test_every_task_has_its_scores() -> None:
-    assert {*METRICS_OF} == {*ANSWERS} == {*get_args(LabelTask)}
-    scores = {task: label_scores(task, *ANSWERS[task]) for task in METRICS_OF}
-    assert {task: tuple(found) for task, found in scores.items()} == METRICS_OF
-    assert {name for names in METRICS_OF.values() for name in names} == {*LABEL_METRICS}
+    assert {name for name in TASKS if issubclass(TASKS[name].recipe, LabelledRecipe)} == {*ANSWERS}
+    scores = {task: label_scores(metrics_of(task), *ANSWERS[task]) for task in ANSWERS}
+    assert {task: tuple(found) for task, found in scores.items()} == {task: metrics_of(task) for task in ANSWERS}
+    assert {name for task in ANSWERS for name in metrics_of(task)} == {*LABEL_METRICS}
     assert scores["classification"] == pytest.approx({"accuracy": 200 / 3, "f1": 200 / 3, "matthews": 50.0})
     assert scores["regression"] == pytest.approx({"pearson": 3 / np.sqrt(28 / 3), "spearman": 1.0})
     assert scores["choice"] == pytest.approx({"accuracy": 200 / 3})

@@ -9,11 +9,12 @@ import torch
 
 from regard.data.examples import Example
 from regard.errors import UserError
-from regard.metrics.labels import METRICS_OF
 from regard.models.build import build
 from regard.rng import Key
 from regard.tasks.labelled.layout import Batch, Layout
-from regard.tasks.labelled.task import Reading, _best_span, answers, wanted_of
+from regard.tasks.labelled.question import metrics_of
+from regard.tasks.labelled.task import Reading, answers
+from regard.tasks.spans.question import best_span
 from tests.tasks.toys import (
     DOCUMENT,
     EXAMPLES,
@@ -193,7 +194,7 @@ def test_the_best_span_is_that_of_brute_force(seed: int) -> None:
     for number, size in enumerate(sizes):
         starts = number * 90 + np.arange(size)
         windows.append((draw.normal(size=(size, 2)) * 3, np.stack((starts, starts + 1), 1)))
-    found = _best_span(document, windows)
+    found = best_span(document, windows)
     every = np.concatenate([x for x, _ in windows])
     if not len(every):
         assert (found.said, found.place) == ("", (0, 0))
@@ -214,7 +215,7 @@ def test_an_answer_has_30_tokens_at_most() -> None:
     for last, wanted in ((29, (0, 30)), (30, (1, 31))):
         x = np.zeros((40, 2))
         x[[0, 1], 0], x[last, 1] = (9.0, 5.0), 9.0
-        found = _best_span("x" * 40, [(x, np.stack((np.arange(40), np.arange(40) + 1), 1))])
+        found = best_span("x" * 40, [(x, np.stack((np.arange(40), np.arange(40) + 1), 1))])
         assert found.place == wanted
 
 
@@ -227,7 +228,7 @@ def test_answers_in_a_document_are_the_best_of_its_windows() -> None:
     assert len(units) > 5
     told = [(logits_of(model, unit)[0, unit[0].second : -1].numpy(), unit[0].spots) for unit in units]
     assert all(len(x) == len(places) for x, places in told)
-    best = _best_span(DOCUMENT * 3, told)
+    best = best_span(DOCUMENT * 3, told)
     assert (found.said, found.place) == (best.said, best.place)
     assert found.probability == pytest.approx(best.probability, rel=1e-6)
     assert DOCUMENT * 3 != found.said == (DOCUMENT * 3)[slice(*found.place or ())]
@@ -242,7 +243,7 @@ def test_labels_that_were_not_learned_count_as_wrong() -> None:
         ]
         task = Reading(layout(model.config), EXAMPLES[question], odd, batch_tokens=100)
         scores = task.evaluate(model, None)  # type: ignore[arg-type]
-        assert scores.keys() == set(METRICS_OF[question_of(question)])
+        assert scores.keys() == set(metrics_of(question_of(question)))
         assert scores[task.metric] == 0.0
         assert task.rehearse(model, None) > 0  # type: ignore[arg-type]
 
@@ -258,7 +259,7 @@ def test_scores_are_those_of_the_answers(question: str) -> None:
     ]
     metric = "exact_match" if question == "spans" else task.metric
     assert task.scores(model, right)[metric] == pytest.approx(1.0 if question == "regression" else 100.0)
-    assert len(wanted_of(task.question, right)) == len(right)
+    assert all(task.question.wanted(example) is not None for example in right)
 
 
 def test_a_task_tells_what_it_is_judged_by() -> None:

@@ -26,7 +26,7 @@ def attend_file(
     """All heads over the lines of a file, or its sentences that were covered worst."""
     from regard.tasks.translation import heads as summary
 
-    if not isinstance(model, Translator):
+    if model.loaded.spec.form != "source":
         raise UserError("--heads and --worst are for translators; give a text to look at instead")
     texts, outputs, links = _read(model, source, target, gold)
     if worst is None:

@@ -9,7 +9,6 @@ from regard.bounds import check_bounds
 from regard.errors import UserError
 
 TokenizerKind = Literal["bpe", "unigram", "characters", "words"]
-LabelTask = Literal["classification", "regression", "choice", "tagging", "spans"]
 NUM_CONTROLS = 4  # padding, start, end, unknown
 NUM_BYTES = 256
 PAIR_ENDINGS = (".tsv", ".jsonl", ".tsv.gz", ".jsonl.gz")

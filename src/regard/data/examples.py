@@ -7,14 +7,15 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from regard.data.config import ExamplesConfig, LabelledDataConfig, LabelTask
+from regard.data.config import ExamplesConfig, LabelledDataConfig
 from regard.data.text import BROKEN, LONGEST, kept, lines, objects, strings
 from regard.errors import UserError
 from regard.files import read_regular
@@ -25,7 +26,7 @@ TEXTS = (  # names of columns, two texts before one
     ("first", "second"), ("sentence1", "sentence2"), ("question1", "question2"), ("question", "sentence"),
     ("premise", "hypothesis"), ("#1 string", "#2 string"), ("text",), ("sentence",),
 )  # fmt: skip
-LABELS = "label", "score", "gold_label", "is_duplicate", "quality"  # the last three of MNLI, QQP, MRPC
+COLUMNS = "label", "score", "gold_label", "is_duplicate", "quality"  # the last three of MNLI, QQP, MRPC
 LINE_OF_TITLES = re.compile(r"(?:[^\W\d]\w*(?: \w+)?\t)*[^\W\d][\w-]*")  # a word or two, as columns are called
 TITLE = re.compile(
     "(.*[_-])?(text|review|comment|title|tweet|class|category|target|sentiment|topic|type|rating|grade|y)"
@@ -33,20 +34,6 @@ TITLE = re.compile(
 COLA = ["source", "label", "star", "sentence"]  # what its files name nowhere
 RAGGED = ("glue/QQP/", "glue/MNLI/")  # the official files have lines that break off; these are skipped
 NAMED = "call the columns text and label, or first, second and label, in a line of names at the top"
-READ_AS = {
-    "classification": '{"text": "a fine film", "label": "good"}, or "first" and "second" in the place of "text"',
-    "regression": '{"first": "a cat sits", "second": "a cat sat", "label": 4.2}, or "text" alone',
-    "choice": '{"text": "He was cold.", "choices": ["He lit a fire.", "He swam."], "label": 0}',
-    "tagging": '{"words": ["Ada", "slept"], "tags": ["B-PER", "O"]}',
-    "spans": '{"data": [{"paragraphs": [{"context": ..., "qas": [{"question": ..., "answers": [...]}]}]}]}',
-}
-ENDINGS: dict[LabelTask, tuple[str, ...]] = {
-    "classification": (".tsv", ".jsonl", ".tsv.gz", ".jsonl.gz"),
-    "regression": (".tsv", ".jsonl", ".tsv.gz", ".jsonl.gz"),
-    "choice": (".jsonl", ".jsonl.gz"),
-    "tagging": (".conll", ".txt", ".jsonl", ".conll.gz", ".txt.gz", ".jsonl.gz"),
-    "spans": (".json",),
-}
 _GLUE = ("CoLA", "MNLI", "MRPC", "QNLI", "QQP", "RTE", "SST-2", "STS-B")
 CORPORA = {f"glue/{name}/{split}": f"glue/{name}/{split}.tsv" for name in _GLUE for split in ("train", "dev")}
 CORPORA |= {f"glue/MNLI/{name}": f"glue/MNLI/{name}.tsv" for name in ("dev_matched", "dev_mismatched")}
@@ -67,40 +54,53 @@ class Example(NamedTuple):
     line: int
 
 
-def examples(config: ExamplesConfig, task: LabelTask, *, labelled: bool = True) -> Iterator[Example]:
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """How examples of one kind are written in files."""
+
+    name: str
+    endings: tuple[str, ...]
+    such: str
+    """One example, in messages."""
+    read_object: Callable[[dict[str, Any], bool], tuple[tuple[str, ...], Any]]
+    """Texts and answer of a line of .jsonl; without labels, no answer."""
+    read_file: Callable[[Path, str, bool], Iterator[Example]]
+    """The examples of any other file, which may be of a corpus of this name."""
+    num_shared: int | None = None
+    """Texts by which examples belong together, as questions about a document do; None: all of them."""
+
+    def group(self, example: Example) -> tuple[str, ...]:
+        return example.texts[: self.num_shared]
+
+
+def examples(config: ExamplesConfig, form: Format, *, labelled: bool = True) -> Iterator[Example]:
     """The examples that a recipe names, in order; without labels, answers are neither needed nor read.
 
     squad/test is every sixth article of SQuAD v1.1's development part, squad/train the other forty.
     """
-    path, example = place_of(config, task), None
-    corpus = config.corpus or ""
-    if task == "spans":
-        rows = _questions(path, corpus.removeprefix("squad/"), labelled)
-    elif path.name.removesuffix(".gz").endswith(".jsonl"):
-        read = partial(_object, task=task, labelled=labelled)
-        rows = (Example(*content, number) for number, content in objects(path, read, READ_AS[task]))
-    elif task == "tagging":
-        rows = _sentences(path, labelled)
+    path, example = place_of(config, form), None
+    if path.name.removesuffix(".gz").endswith(".jsonl"):
+        read = objects(path, lambda value: form.read_object(value, labelled), form.such)
+        rows: Iterator[Example] = (Example(*content, number) for number, content in read)
     else:
-        header = COLA if corpus.startswith("glue/CoLA/") else None
-        rows = _table(path, task, labelled, header, ragged=corpus.startswith(RAGGED))
+        rows = form.read_file(path, config.corpus or "", labelled)
     for example in rows:
         yield example
     if example is None:
         raise UserError(f"{path}: there is no example in it; give a file with at least one")
 
 
-def read_examples(configs: Sequence[ExamplesConfig], task: LabelTask, *, labelled: bool = True) -> list[Example]:
+def read_examples(configs: Sequence[ExamplesConfig], form: Format, *, labelled: bool = True) -> list[Example]:
     """All of them, one source after the other."""
-    return list(chain.from_iterable(examples(config, task, labelled=labelled) for config in configs))
+    return list(chain.from_iterable(examples(config, form, labelled=labelled) for config in configs))
 
 
-def split(config: LabelledDataConfig, task: LabelTask) -> tuple[list[Example], list[Example]]:
+def split(config: LabelledDataConfig, form: Format) -> tuple[list[Example], list[Example]]:
     """The examples to learn from and those to validate on."""
-    train, valid = read_examples(config.train, task), read_examples(config.valid, task)
+    train, valid = read_examples(config.train, form), read_examples(config.valid, form)
     if config.hold_out:
-        texts = [example.texts[0] if task == "spans" else "\t".join(example.texts) for example in train]
-        held = [crc32(text.encode()) < config.hold_out * (1 << 32) for text in texts]
+        groups = ["\t".join(form.group(example)) for example in train]
+        held = [crc32(group.encode()) < config.hold_out * (1 << 32) for group in groups]
         if len({*held}) < 2:
             which = "all" if held[0] else "none"
             raise UserError(f"hold_out {config.hold_out:g} of so few examples is {which}; change it, or give valid")
@@ -114,45 +114,45 @@ def split(config: LabelledDataConfig, task: LabelTask) -> tuple[list[Example], l
 
 def unlabelled(corpus: str) -> Iterator[str]:
     """The texts of a labelled corpus alone; documents, of which several questions are asked, once."""
-    last = 1 if corpus.startswith("squad/") else None
-    source = examples(ExamplesConfig(corpus=corpus), _task_of(corpus), labelled=False)
-    for texts, _ in groupby(source, key=lambda example: example.texts[:last]):
+    form = _format_of(corpus)
+    for texts, _ in groupby(examples(ExamplesConfig(corpus=corpus), form, labelled=False), key=form.group):
         yield from texts
 
 
-def _task_of(corpus: str) -> LabelTask:
-    return "spans" if corpus.startswith("squad/") else "regression" if "/STS-B/" in corpus else "classification"
+def _format_of(corpus: str) -> Format:
+    return QUESTIONS if corpus.startswith("squad/") else NUMBERS if "/STS-B/" in corpus else LABELS
 
 
-def place_of(config: ExamplesConfig, task: LabelTask) -> Path:
+def place_of(config: ExamplesConfig, form: Format) -> Path:
     """The file of examples."""
     if config.file is not None:
-        if not config.file.endswith(ENDINGS[task]):
-            raise UserError(f"{config.file}: {task} is read from files that end in {', '.join(ENDINGS[task])}")
+        if not config.file.endswith(form.endings):
+            raise UserError(f"{config.file}: {form.name} are read from files that end in {', '.join(form.endings)}")
         return Path(config.file)
     name = config.corpus or ""
     if name not in CORPORA:
         near = difflib.get_close_matches(name, CORPORA, n=1, cutoff=0)
         raise UserError(f"no labelled corpus is called {name!r}; did you mean {near[0]}? Known: {', '.join(CORPORA)}")
-    fit = _task_of(name)
-    if task != fit:
-        raise UserError(f"{name} is a corpus for {fit}, not for {task}; change the task or the corpus")
+    own = _format_of(name)
+    if form is not own:
+        raise UserError(f"{name} has {own.name}, and {form.name} are needed; change the task or the corpus")
     try:
         return kept(CORPORA[name])
     except UserError as error:
-        whole = "SQuAD v1.1" if fit == "spans" else "GLUE, the benchmark of language understanding"
+        whole = "SQuAD v1.1" if own is QUESTIONS else "GLUE, the benchmark of language understanding"
         raise UserError(f"{error}. The file is part of {whole}, and is fetched by hand") from error
 
 
-def _table(path: Path, task: LabelTask, labelled: bool, header: list[str] | None, *, ragged: bool) -> Iterator[Example]:
+def _table(path: Path, corpus: str, labelled: bool, *, read: Callable[[object], Any]) -> Iterator[Example]:
     """Columns between tabs, in which quotes are plain characters."""
     columns: list[int] = []  # of the texts and, last, of the label
+    header, ragged = COLA if corpus.startswith("glue/CoLA/") else None, corpus.startswith(RAGGED)
     width, seen, title = 0, Counter[str](), ""
     for number, line in enumerate(lines(path, strict=True), 1):
         cells = line.split("\t")
         if not columns:
             names, width = header or [cell.strip().lower() for cell in cells], len(header or cells)
-            titled = not {*names}.isdisjoint([*chain.from_iterable(TEXTS), *LABELS])
+            titled = not {*names}.isdisjoint([*chain.from_iterable(TEXTS), *COLUMNS])
             columns = _columns(names, titled, path, labelled)
             if titled and header is None:
                 continue
@@ -165,7 +165,7 @@ def _table(path: Path, task: LabelTask, labelled: bool, header: list[str] | None
         texts = [cells[i].strip() for i in columns]
         seen[texts[-1]] += 1
         try:
-            answer = _answer(task, texts.pop()) if labelled else None
+            answer = read(texts.pop()) if labelled else None
         except ValueError as error:
             cure = NAMED if title and number == 1 else "mend the label or leave the line out"
             raise UserError(f"{path}, line {number}: {error}; {cure}") from error
@@ -187,18 +187,19 @@ def _columns(names: list[str], titled: bool, path: Path, labelled: bool) -> list
         columns = f"columns: {len(names)}, and no line of names"
         raise UserError(f"{path}, line 1: {columns}; write one text or two{label}, a tab between them; else {NAMED}")
     texts = next((texts for texts in TEXTS if {*texts} <= {*names}), ())
-    labels = [name for name in LABELS if name in names][:1] if labelled else []
+    labels = [name for name in COLUMNS if name in names][:1] if labelled else []
     if not texts or len(labels) < labelled:
         raise UserError(f"{path}, line 1: columns {', '.join(names):.200}; {NAMED}")
     return [names.index(name) for name in (*texts, *labels)]
 
 
-def _answer(task: LabelTask, label: object) -> str | float:
-    """The answer of classification or regression, from text or from JSON; raises ValueError."""
-    if task == "classification":
-        if not isinstance(label, str | int) or label == "":
-            raise ValueError(f"the label {str(label)!r:.60} is empty or no name")
-        return str(label)
+def _label(label: object) -> str:
+    if not isinstance(label, str | int) or label == "":
+        raise ValueError(f"the label {str(label)!r:.60} is empty or no name")
+    return str(label)
+
+
+def _number(label: object) -> float:
     try:
         number = math.nan if isinstance(label, bool) or not isinstance(label, str | float | int) else float(label)
     except ValueError:
@@ -208,29 +209,33 @@ def _answer(task: LabelTask, label: object) -> str | float:
     return number
 
 
-def _object(value: dict[str, Any], task: LabelTask, labelled: bool) -> tuple[tuple[str, ...], Any]:
-    if task == "tagging":
-        words, tags = strings(value["words"]), strings(value["tags"]) if labelled else None
-        if not all(map(str.strip, (*words, *(tags or ())))) or not words:
-            raise ValueError("a word or tag is empty, or there is none")
-        if tags is not None and len(tags) != len(words):
-            raise ValueError(f"{len(words)} words and {len(tags)} tags")
-        return words, tags
-    if task == "choice":
-        context, *choices = (text.strip() for text in strings([value["text"], *strings(value["choices"])]))
-        if len(choices) < 2:
-            raise ValueError("fewer than two choices")
-        label = value["label"] if labelled else None
-        if labelled and (type(label) is not int or not 0 <= label < len(choices)):
-            raise ValueError(f"the label {str(label)!r:.60} is no number of a choice, which are counted from 0")
-        return (context, *choices), label
+def _texts(value: dict[str, Any], labelled: bool, *, read: Callable[[object], Any]) -> tuple[tuple[str, ...], Any]:
     texts = strings([value["text"]] if "text" in value else [value["first"], value["second"]])
     label = value["label"] if labelled else None
-    answer = _answer(task, label.strip() if isinstance(label, str) else label) if labelled else None
+    answer = read(label.strip() if isinstance(label, str) else label) if labelled else None
     return tuple(map(str.strip, texts)), answer
 
 
-def _sentences(path: Path, labelled: bool) -> Iterator[Example]:
+def _choices(value: dict[str, Any], labelled: bool) -> tuple[tuple[str, ...], int | None]:
+    context, *choices = (text.strip() for text in strings([value["text"], *strings(value["choices"])]))
+    if len(choices) < 2:
+        raise ValueError("fewer than two choices")
+    label = value["label"] if labelled else None
+    if labelled and (type(label) is not int or not 0 <= label < len(choices)):
+        raise ValueError(f"the label {str(label)!r:.60} is no number of a choice, which are counted from 0")
+    return (context, *choices), label
+
+
+def _tagged(value: dict[str, Any], labelled: bool) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
+    words, tags = strings(value["words"]), strings(value["tags"]) if labelled else None
+    if not all(map(str.strip, (*words, *(tags or ())))) or not words:
+        raise ValueError("a word or tag is empty, or there is none")
+    if tags is not None and len(tags) != len(words):
+        raise ValueError(f"{len(words)} words and {len(tags)} tags")
+    return words, tags
+
+
+def _sentences(path: Path, corpus: str, labelled: bool) -> Iterator[Example]:
     """CoNLL's columns: a word first, its tag last, a blank line after each sentence."""
     rows: list[list[str]] = []
     start = width = size = 0
@@ -250,9 +255,9 @@ def _sentences(path: Path, labelled: bool) -> Iterator[Example]:
             rows, start, size = [], 0, 0
 
 
-def _questions(path: Path, part: str, labelled: bool) -> Iterator[Example]:
+def _questions(path: Path, corpus: str, labelled: bool) -> Iterator[Example]:
     """SQuAD v1.1: questions on paragraphs, with answers that stand in them; an answer at a wrong place is left out."""
-    number = 0
+    number, part = 0, corpus.removeprefix("squad/")
     try:
         for i, article in enumerate(json.loads(read_regular(path, LARGEST))["data"]):
             for paragraph in article["paragraphs"]:
@@ -267,7 +272,7 @@ def _questions(path: Path, part: str, labelled: bool) -> Iterator[Example]:
         raise
     except BROKEN as error:
         where, why = f"{path}, question {number}" if number else path, f"{type(error).__name__}: {error}"
-        layout = f"{READ_AS['spans']}, each answer with its text and answer_start"
+        layout = f"{QUESTIONS.such}, each answer with its text and answer_start"
         raise UserError(f"{where}: not of SQuAD's layout ({why}); write {layout}") from error
 
 
@@ -277,3 +282,26 @@ def _standing(document: str, answers: list[dict[str, Any]]) -> tuple[tuple[int, 
     if not standing:
         raise ValueError("no answer stands at its answer_start in the context")
     return standing
+
+
+_TABLES = (".tsv", ".jsonl", ".tsv.gz", ".jsonl.gz")
+LABELS = Format(
+    name="labels", endings=_TABLES, read_object=partial(_texts, read=_label), read_file=partial(_table, read=_label),
+    such='{"text": "a fine film", "label": "good"}, or "first" and "second" in the place of "text"',
+)  # fmt: skip
+NUMBERS = Format(
+    name="numbers", endings=_TABLES, read_object=partial(_texts, read=_number), read_file=partial(_table, read=_number),
+    such='{"first": "a cat sits", "second": "a cat sat", "label": 4.2}, or "text" alone',
+)  # fmt: skip
+CHOICES = Format(
+    name="choices", endings=(".jsonl", ".jsonl.gz"), read_object=_choices, read_file=_sentences,
+    such='{"text": "He was cold.", "choices": ["He lit a fire.", "He swam."], "label": 0}',
+)  # fmt: skip
+TAGS = Format(
+    name="tags", endings=(".conll", ".txt", ".jsonl", ".conll.gz", ".txt.gz", ".jsonl.gz"), read_object=_tagged,
+    read_file=_sentences, such='{"words": ["Ada", "slept"], "tags": ["B-PER", "O"]}',
+)  # fmt: skip
+QUESTIONS = Format(
+    name="questions on documents", endings=(".json",), read_object=_tagged, read_file=_questions, num_shared=1,
+    such='{"data": [{"paragraphs": [{"context": ..., "qas": [{"question": ..., "answers": [...]}]}]}]}',
+)  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -158,31 +158,29 @@ def read_arrays(path: Path, kinds: tuple[str, ...]) -> tuple[dict[str, Array], d
 def _checked(config: ModelConfig) -> NativeConfig:
     if reason := refusal(config):
         raise UserError(f"the native engine cannot have model.{reason}; use --engine torch")
-    assert isinstance(config, TransformerConfig | GptConfig)
-    return config
+    return cast(NativeConfig, config)
 
 
 def _settings(config: NativeConfig, small: bool) -> Settings:
-    attention, two = config.attention, config if isinstance(config, TransformerConfig) else None
-    root = config.width**0.5 if two and two.scaled_embedding else 1.0
+    attention, root = config.attention, config.width**0.5 if config.scaled_embedding else 1.0
     return Settings(
         width=config.width,
         hidden=config.hidden,
         heads=config.num_heads,
         groups=attention.groups,
         head=attention.head_width,
-        encoder_layers=two.encoder_layers if two else 0,
-        decoder_layers=config.decoder_layers if isinstance(config, TransformerConfig) else config.num_layers,
-        source_words=two.source_vocabulary if two else 0,
-        target_words=config.target_vocabulary if isinstance(config, TransformerConfig) else config.vocabulary,
+        encoder_layers=config.encoder_layers,
+        decoder_layers=config.decoder_layers,
+        source_words=config.source_vocabulary,
+        target_words=config.target_vocabulary,
         end=config.end,
         activation=ACTIVATIONS[GATED.get(config.activation, config.activation)],
         gated=int(config.activation in GATED),
         rms=int(config.norm == "rms"),
         placement=PLACEMENTS[config.placement],
-        embedding_norm=int(two is not None and two.embedding_norm),
+        embedding_norm=int(config.embedding_norm),
         rotary=int(config.position.kind == "rotary"),
-        context=(config.context or 0) if isinstance(config, GptConfig) else 0,
+        context=config.context or 0,
         bytes=1 if small else 4,
         eps=config.norm_eps,
         scale=attention.head_width**-0.5 if config.score == "scaled_dot" else 1.0,

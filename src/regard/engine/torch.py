@@ -15,7 +15,6 @@ from regard.decode.filters import Filter, ForcedPrefix, Halt, Listen
 from regard.decode.search import decode
 from regard.decode.stepper import Stepper
 from regard.engine.engine import Heard, Rows, Tick
-from regard.models.writer import LanguageModel
 from regard.shapes import Padded, by_length
 
 LEAST = 8  # sentences that are worth a thread of their own
@@ -31,6 +30,7 @@ class TorchEngine:
         self, model: Stepper[Any], *, tokens: int = 8192, batch_size: int | None = None, threads: int = 1
     ) -> None:
         self.model, self.tokens, self.batch_size, self.threads = model, tokens, batch_size, threads
+        self.prompted: bool = getattr(model, "prompted", False)
 
     about = "torch, float32"
 
@@ -44,7 +44,7 @@ class TorchEngine:
 
         def work(members: list[int]) -> tuple[list[int], list[list[Hypothesis]]]:
             batch = Padded.of([sources[i] for i in members])
-            prompts = batch if isinstance(self.model, LanguageModel) else None
+            prompts = batch if self.prompted else None
             forced = [] if prefixes is None else [ForcedPrefix.of([prefixes[i] for i in members])]
             own = [*forced, *filters]
             return members, decode(self.model, batch, search, filters=own, prefix=prompts, sentences=members)
@@ -61,7 +61,7 @@ class TorchEngine:
     def _batches(self, sources: Sequence[Sequence[int]], search: Search) -> Iterator[list[int]]:
         """Sentences by their numbers: as many as asked for, or as `tokens` holds, a beam counting each hypothesis."""
         size = search.size if isinstance(search, Beam) else 1
-        told = search.max_length if isinstance(self.model, LanguageModel) else 0
+        told = search.max_length if self.prompted else 0
         share = max(LEAST, -(-len(sources) // self.threads))
         return by_length(
             sources, lambda longest: self.batch_size or max(1, min(share, self.tokens // ((longest + told) * size)))

@@ -30,7 +30,7 @@ def write_ctranslate2(folder: Path, model: Any, source: list[str], target: list[
         raise UserError(f"CTranslate2 cannot have model.{'; model.'.join(reasons)}")
     config, specs = model.config, installed("ctranslate2.specs")
     shape, made = _shape(config, specs), specs.transformer_spec
-    if isinstance(model, Gpt):
+    if not config.encoder_layers:
         # Without config.context: CTranslate2 has a window, but fails on prompts that are longer.
         decoder = made.TransformerDecoderSpec(config.num_layers, with_encoder_attention=False, **shape)
         spec = specs.TransformerDecoderModelSpec(decoder)
@@ -79,7 +79,7 @@ def _refusals(model: Any) -> list[str]:
     config = model.config
     if not isinstance(model, Transformer | Gpt):
         return [f"kind: {config.kind}, only transformer and gpt"]
-    place, positions = config.position, POSITIONS + ("alibi",) * isinstance(model, Gpt)
+    place, positions = config.position, POSITIONS + ("alibi",) * (not config.encoder_layers)
     known = {
         f"placement: {config.placement}, only pre and post": config.placement != "none",
         f"score: {config.score}, only scaled_dot": config.score == "scaled_dot",

@@ -25,7 +25,6 @@ from regard.exchange.onnxrun import OnnxModel
 from regard.exchange.readme import write_readme
 from regard.exchange.vocabulary import write_tokenizer
 from regard.files import new_folder, write
-from regard.models.config import ReaderConfig
 from regard.rng import Key
 from regard.shapes import Padded
 from regard.tasks.folder import Loaded
@@ -40,7 +39,7 @@ def export(loaded: Loaded, kind: str, out: Path, texts: Sequence[str] = ()) -> s
     """Write a model, run texts (or words at random) both ways, and tell how that went; a failed one is undone."""
     if kind not in FORMATS:
         raise UserError(f"--to {kind}: there is no such format; choose native, {', '.join(FORMATS)}")
-    if isinstance(loaded.config, ReaderConfig) and kind != "huggingface":
+    if loaded.spec.form == "example" and kind != "huggingface":
         raise UserError(f"--to {kind} is for models that write; a reader goes --to huggingface")
     tokenizers = loaded.words
     new_place(out)
@@ -66,12 +65,12 @@ def new_place(out: Path) -> None:
 
 
 def _huggingface(loaded: Loaded, folder: Path, rows: Rows) -> Checked:
-    if isinstance(loaded.config, ReaderConfig):
+    if loaded.spec.form == "example":
         return write_reader(loaded, folder, rows), []
     model, kind = loaded.model, kind_of(loaded.config)
     write_folder(folder, model, kind)
     hf = installed("transformers")
-    if loaded.task == "mlm":
+    if loaded.spec.form == "text":
         theirs = hf.AutoModel.from_pretrained(folder).eval()
         vectors = ((model(Padded.of([row])), theirs(torch.tensor([row])).last_hidden_state) for row in rows)
         return f"{kind}, {compare_numbers(vectors, 'vectors of')}", []
@@ -126,7 +125,7 @@ def _silenced(loaded: Loaded) -> Any:
 
 def _goes_on(loaded: Loaded) -> bool:
     """Whether it goes on with a text; others read one whole, with marks around it."""
-    return loaded.task == "lm"
+    return loaded.spec.form == "prompt"
 
 
 def _sides(folder: Path, loaded: Loaded) -> list[Path]:
@@ -135,7 +134,7 @@ def _sides(folder: Path, loaded: Loaded) -> list[Path]:
 
 
 def _write_words(folder: Path, loaded: Loaded) -> None:
-    form = {"whole": not _goes_on(loaded), "reads": isinstance(loaded.config, ReaderConfig)}
+    form = {"whole": not _goes_on(loaded), "reads": loaded.spec.form == "example"}
     for place, tokenizer in zip(_sides(folder, loaded), (loaded.words.source, loaded.words.target), strict=True):
         write_tokenizer(place, tokenizer, start=loaded.model.start, max_length=loaded.max_length, **form)
 
@@ -175,7 +174,7 @@ def read_texts(loaded: Loaded, texts: Sequence[str]) -> tuple[list[str], Rows]:
     rows = source.encode(whole, spaced=spaced)
     if not spaced:
         return whole, [source.prompt(row, model.start) for row in rows]
-    if loaded.task != "translation":
+    if loaded.spec.form != "source":
         return whole, [[model.start, *row, model.end] for row in rows]
     tags = [(f"<2{tag}> ", [source.tag_id(tag)]) for tag in source.tags] or [("", [])]
     tagged = [(name + text, source.framed([*i, *row])) for (name, i), text, row in zip(cycle(tags), whole, rows)]

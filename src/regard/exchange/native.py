@@ -51,7 +51,7 @@ def _compared(loaded: Loaded, rows: list[list[int]], before: list[Hypothesis], a
     """How many outputs are the same, and how likely all are by the model itself, as it was."""
     same = sum(a.tokens == b.tokens for a, b in zip(before, after, strict=True))
     summary = f"{same} of {len(rows)} outputs are the same"
-    if loaded.task != "translation":
+    if loaded.spec.form != "source":
         return summary
     likely = []
     for outputs in (before, after):

@@ -23,7 +23,6 @@ from regard.files import write
 from regard.models.gpt import Gpt
 from regard.models.lstm import RecurrentText
 from regard.models.recurrent import Recurrent
-from regard.models.seq2seq import Seq2seq
 from regard.models.transformer import Transformer
 from regard.nn.feedforward import FeedForward
 from regard.shapes import Padded
@@ -37,7 +36,7 @@ def write_onnx(folder: Path, model: Any) -> None:
     """encoder.onnx (where there is a source), decoder.onnx, and what a runner must know; or every reason why not."""
     if reasons := _refusals(model):
         raise UserError(f"ONNX graphs are not drawn for this model: {'; '.join(reasons)}")
-    two = isinstance(model, Seq2seq)
+    two = model.config.encoder_layers > 0
     with torch.no_grad():
         one = torch.ones(1, dtype=torch.long)
         kept = _named(model.encode(Padded(one[None] * 0, one)) if two else model.nothing_yet(1))
@@ -85,7 +84,7 @@ def _reading(model: Any, told: Kept) -> bytes:
 
 def _writing(model: Any, kept: Kept) -> bytes:
     g = Graph()
-    tokens = g.input("tokens", "INT64", ["rows", 1 if isinstance(model, Seq2seq) else "tokens"])
+    tokens = g.input("tokens", "INT64", ["rows", 1 if model.config.encoder_layers else "tokens"])
     for name, part in kept.items():
         g.input(name, "INT64" if name == "lengths" else "FLOAT", _shape(name, part))
     x, values = STEPS[type(model)](g, model, tokens)
@@ -120,10 +119,10 @@ def _read_transformer(g: Graph, model: Transformer, tokens: str, lengths: str) -
     return values
 
 
-def _step_stack(g: Graph, model: Transformer | Gpt, tokens: str) -> tuple[str, Values]:
+def _step_stack(g: Graph, model: Any, tokens: str) -> tuple[str, Values]:
     past, window = _pairs("past.layers", len(model.decoder.blocks)), getattr(model.config, "context", None)
     at = draw.places(g, tokens, past[0][0])
-    if isinstance(model, Gpt):
+    if not model.config.encoder_layers:
         x, memory = draw.embed(g, model.embedding, tokens, at[0]), None
     else:
         x, layers = draw.embed(g, model.target_embedding, tokens, at[0]), _pairs("memory", len(past))

@@ -24,7 +24,7 @@ def write_readme(folder: Path, kind: str, loaded: Loaded, name: str, texts: list
     values["pooled"] = "states[0]" if getattr(loaded.config, "pooling", "") == "first" else "states.mean(0)"
     values["tags"] = ", ".join(f"`<2{tag}>`" for tag in source.tags)
     asked = f"{kind} {loaded.task}" if f"{kind} {loaded.task}" in sections else "native code"
-    more = {"tags": source.tags and loaded.task == "translation", "without a tokenizer": "words" in source.content()}
+    more = {"tags": source.tags and loaded.spec.form == "source", "without a tokenizer": "words" in source.content()}
     notes = sections[kind] + "".join(sections[name] for name, is_so in more.items() if is_so and asked != "native code")
     filled = {
         part: Template(text).substitute(values).strip() for part, text in (("code", sections[asked]), ("notes", notes))

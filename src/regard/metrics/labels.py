@@ -136,15 +136,8 @@ LABEL_METRICS: dict[str, tuple[Callable[[Sequence[Any], Sequence[Any]], float], 
     "pearson": (pearson, "higher"),
     "spearman": (spearman, "higher"),
 }
-METRICS_OF: dict[str, tuple[str, ...]] = {  # by task; the first says which model is best
-    "classification": ("accuracy", "f1", "matthews"),
-    "regression": ("pearson", "spearman"),
-    "choice": ("accuracy",),
-    "tagging": ("tag_accuracy", "entity_f1"),
-    "spans": ("answer_f1", "exact_match"),
-}
 
 
-def label_scores(task: str, said: Sequence[Any], wanted: Sequence[Any]) -> dict[str, float]:
-    """What is reported for a task, by name."""
-    return {name: LABEL_METRICS[name][0](said, wanted) for name in METRICS_OF[task]}
+def label_scores(metrics: Sequence[str], said: Sequence[Any], wanted: Sequence[Any]) -> dict[str, float]:
+    """By each of the metrics that are named."""
+    return {name: LABEL_METRICS[name][0](said, wanted) for name in metrics}

@@ -70,5 +70,5 @@ MODELS: dict[type[ModelConfig], Callable[..., Any]] = {
     configs.BertConfig: Bert,
     configs.RecurrentTextConfig: RecurrentText,
     configs.ElmoConfig: Elmo,
-    configs.ReaderConfig: Reader,
+    configs.ReaderConfig: lambda config: Reader(config, MODELS[type(config.trunk)](config.trunk)),
 }

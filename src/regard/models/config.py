@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from regard.attention.config import AttentionConfig, PositionConfig
-from regard.data.config import LabelTask
 from regard.errors import UserError
 from regard.nn.config import DERIVED, Bounded, RecurrentLayersConfig, StackConfig
 
@@ -45,6 +44,7 @@ class Seq2seqConfig(Bounded):
 class TransformerConfig(Seq2seqConfig, StackConfig):
     """The Transformer encoder-decoder [Vaswani+ 2017]."""
 
+    context: ClassVar[int | None] = None
     kind: Literal["transformer"] = "transformer"
     encoder_layers: int = 6
     decoder_layers: int = 6
@@ -144,6 +144,12 @@ class RecurrentConfig(Seq2seqConfig):
 class TextConfig(Bounded):
     """What every model of text alone has."""
 
+    encoder_layers: ClassVar[int] = 0
+    """There is no source."""
+    both_ways: ClassVar[bool] = False
+    """Whether a token sees those after it."""
+    mixed: ClassVar[bool] = False
+    """Whether what reads its vectors mixes those of all layers."""
     vocabulary: int = field(default=0, metadata=DERIVED)
     """Words, counted by the tokenizer; 0 while there is none."""
     tied: bool = True
@@ -158,6 +164,10 @@ class TextConfig(Bounded):
     def sized(self, vocabulary: int, start: int = 2, end: int = 2, context: int | None = None) -> Self:
         """The same, for so many words, marks of these numbers, and texts of so many tokens."""
         return replace(self, vocabulary=vocabulary, start=start, end=end)
+
+    @property
+    def target_vocabulary(self) -> int:
+        return self.vocabulary
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -182,9 +192,16 @@ class LayeredTextConfig(TextConfig, StackConfig):
 class GptConfig(LayeredTextConfig):
     """A decoder alone [Radford+ 2018; 2019]; with rotary positions, RMS norms and gates, Llama [Touvron+ 2023]."""
 
+    source_vocabulary: ClassVar[int] = 0
+    scaled_embedding: ClassVar[bool] = False
+    embedding_norm: ClassVar[bool] = False
     kind: Literal["gpt"] = "gpt"
     context: int | None = field(default=None, metadata=DERIVED)
     """Tokens that each sees at most, itself among them; beyond the distances that it has learned, it would be lost."""
+
+    @property
+    def decoder_layers(self) -> int:
+        return self.num_layers
 
     def sized(self, vocabulary: int, start: int = 2, end: int = 2, context: int | None = None) -> Self:
         return replace(super().sized(vocabulary, start, end), context=context)
@@ -194,6 +211,7 @@ class GptConfig(LayeredTextConfig):
 class BertConfig(LayeredTextConfig):
     """An encoder alone [Devlin+ 2019]."""
 
+    both_ways: ClassVar[bool] = True
     kind: Literal["bert"] = "bert"
     mask: int = field(default=4, metadata=DERIVED)
     """The token that stands for a word that was taken out."""
@@ -225,6 +243,10 @@ class RecurrentTextConfig(TextConfig):
     num_layers: int = 1
 
     @property
+    def out_width(self) -> int:
+        return self.embedding
+
+    @property
     def layers(self) -> RecurrentLayersConfig:
         shape = RecurrentLayersConfig(cell=self.cell, input_width=self.embedding, width=self.width)
         return replace(shape, num_layers=self.num_layers, dropout=self.dropout)
@@ -234,6 +256,8 @@ class RecurrentTextConfig(TextConfig):
 class ElmoConfig(TextConfig):
     """Two recurrent language models, one for each direction [Peters+ 2018]."""
 
+    both_ways: ClassVar[bool] = True
+    mixed: ClassVar[bool] = True
     kind: Literal["elmo"] = "elmo"
     embedding: int = 256
     width: int = 256
@@ -280,7 +304,8 @@ class ReaderConfig(Bounded):
     """Whether pairs are read in both orders, and what was read is added [Radford+ 2018, section 3.3]."""
     dropout: float = 0.1
     """Of what the head is told."""
-    question: LabelTask = field(default="classification", metadata=DERIVED)
+    question: str = field(default="classification", metadata=DERIVED)
+    """The task that it answers for."""
     labels: tuple[str, ...] = field(default=(), metadata=DERIVED)
     """Answers to choose from, and tags."""
     pairs: bool = field(default=False, metadata=DERIVED)
@@ -303,9 +328,14 @@ class ReaderConfig(Bounded):
         return self.trunk.end
 
     @property
+    def of_tokens(self) -> bool:
+        """Whether each token is asked about, and not the text."""
+        return self.question in OF_TOKENS
+
+    @property
     def outputs(self) -> int:
-        """Numbers told of each text, or of each token."""
-        return {"regression": 1, "choice": 1, "spans": 2}.get(self.question, len(self.labels))
+        """Numbers for each text, or for each token: one a label, two for where a span begins and ends, or one."""
+        return len(self.labels) or (2 if self.of_tokens else 1)
 
 
 ModelConfig = (

@@ -3,7 +3,6 @@ section 3.2] are tuned to a task."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,12 +14,8 @@ from regard.attention.config import AttentionConfig
 from regard.attention.mask import Mask
 from regard.attention.multihead import MultiheadAttention
 from regard.attention.site import Site
-from regard.models.bert import Bert
-from regard.models.config import OF_TOKENS, BertConfig, ElmoConfig, GptConfig, ReaderConfig, RecurrentTextConfig, Trunk
-from regard.models.elmo import Elmo, Mix
-from regard.models.gpt import Gpt
-from regard.models.lstm import RecurrentText
-from regard.models.writer import LanguageModel
+from regard.models.config import ReaderConfig
+from regard.models.elmo import Mix
 from regard.nn.config import RecurrentLayersConfig
 from regard.nn.recurrent import RecurrentLayers
 from regard.shapes import Padded
@@ -37,38 +32,31 @@ class Seen:
 class Reader(nn.Module):
     """A trunk and a head: of texts, or, for tags and spans, of tokens."""
 
-    def __init__(self, config: ReaderConfig) -> None:
+    def __init__(self, config: ReaderConfig, trunk: Any) -> None:
         super().__init__()
-        self.config = config
-        trunk = config.trunk
-        self.trunk = TRUNKS[type(trunk)](trunk)
-        self.upper = Upper(config) if isinstance(trunk, ElmoConfig) else None
-        width = trunk.embedding if isinstance(trunk, RecurrentTextConfig) else trunk.out_width
-        told = width if self.upper is None or self._of_tokens else self.upper.summary_width
-        self.head = nn.Linear(told, config.outputs)
-        self.start, self.end = trunk.start, trunk.end
-
-    @property
-    def _of_tokens(self) -> bool:
-        return self.config.question in OF_TOKENS
+        self.config, self.trunk = config, trunk
+        self.upper = Upper(config) if config.trunk.mixed else None
+        width = config.trunk.out_width if self.upper is None or config.of_tokens else self.upper.summary_width
+        self.head = nn.Linear(width, config.outputs)
+        self.start, self.end = config.start, config.end
 
     def see(self, texts: Padded, segments: Tensor, site: Site = Site()) -> Seen:
         """Texts, of which segments (B, T) are 1 in second parts and 0 elsewhere."""
         if self.upper is not None:
             return self.upper(self.trunk.layers(texts, site), texts, segments, site / "upper")
-        if isinstance(self.trunk, LanguageModel):
+        if not self.config.trunk.both_ways:
             # What is told of a text stands at its last token; padding comes after it, and is not seen.
             x, _ = self.trunk.advance(texts.tokens, self.trunk.nothing_yet(len(texts)), site)
             return Seen(x, x[torch.arange(len(x), device=x.device), texts.lengths - 1])
         x = self.trunk(texts, segments if self.trunk.config.segments > 1 else None, site)
-        if self.config.pooling == "first" and not self._of_tokens:
+        if self.config.pooling == "first" and not self.config.of_tokens:
             return Seen(x, self.trunk.pooled(x))
         real = torch.arange(x.shape[1], device=x.device)[None] < texts.lengths[:, None]
         return Seen(x, (x * real[..., None]).sum(1) / texts.lengths[:, None])
 
     def answer(self, seen: Seen, groups: Tensor | None = None, site: Site = Site()) -> Tensor:
         """Of texts (N, outputs), or of tokens (B, T, outputs); texts of a group (B,) are read as one, if symmetric."""
-        x = seen.x if self._of_tokens else seen.summary
+        x = seen.x if self.config.of_tokens else seen.summary
         if self.config.symmetric and groups is not None:
             x = x.new_zeros(int(groups[-1]) + 1, x.shape[1]).index_add(0, groups, x)
         return self.head((site / "head").dropout(x, self.config.dropout))
@@ -83,7 +71,6 @@ class Upper(nn.Module):
 
     def __init__(self, config: ReaderConfig) -> None:
         super().__init__()
-        assert isinstance(config.trunk, ElmoConfig)
         width, self.pairs, self.dropout = config.trunk.out_width, config.pairs, config.dropout
         self.mix = Mix(config.trunk.num_layers + 1)
         recurrent = partial(RecurrentLayersConfig, width=width // 2, bidirectional=True)
@@ -110,11 +97,3 @@ class Upper(nn.Module):
 def _largest(x: Tensor, where: Tensor) -> Tensor:
     """Of each number of x (B, T, C), over the tokens where (B, T) says so; 0 where it nowhere does."""
     return x.masked_fill(~where[..., None], -torch.inf).amax(1).nan_to_num(neginf=0.0)
-
-
-TRUNKS: dict[type[Trunk], Callable[..., Any]] = {
-    BertConfig: Bert,
-    GptConfig: Gpt,
-    ElmoConfig: Elmo,
-    RecurrentTextConfig: RecurrentText,
-}

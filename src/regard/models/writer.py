@@ -29,6 +29,7 @@ class Writer(nn.Module, Generic[S]):
     head: OutputHead
     longest: int | None = None  # tokens that it has positions for, if there is an end to them
     watched: str | None  # the site whose attention tells what a step looked at
+    prompted = False  # whether a batch is of prompts to go on with, and not of sources
 
     def __init__(self, start: int, end: int) -> None:
         super().__init__()
@@ -56,6 +57,8 @@ class Writer(nn.Module, Generic[S]):
 
 class LanguageModel(Writer[S]):
     """A writer without a source: what it goes on from is its own text."""
+
+    prompted = True
 
     def nothing_yet(self, rows: int, *, watch: bool = False) -> S:
         """The state before the first token."""

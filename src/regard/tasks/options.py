@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -62,9 +62,9 @@ class SearchOptions(Options):
         )
 
 
-def listed(texts: Sequence[Any]) -> Sequence[Any]:
+def listed(texts: Iterable[Any]) -> Sequence[Any]:
     """Texts as a caller gives them; one alone is one, and not its letters."""
-    return [texts] if isinstance(texts, str) else texts
+    return [texts] if isinstance(texts, str) else texts if isinstance(texts, Sequence) else list(texts)
 
 
 def made(schema: type[Options], given: Mapping[str, Any]) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from regard.decode.config import Search
 from regard.tasks.config import BaseRecipe
@@ -42,6 +42,9 @@ class TaskSpec:
     """Types of the model's settings."""
     search: Search
     """How outputs are searched for where no recipe says so."""
+    form: Literal["source", "prompt", "text", "example"] = "text"
+    """What a model is given: a source to be turned into a target, a prompt to go on with, a whole text, or an example
+    to answer."""
     files: Callable[[Any], list[Path]]
     """The data files that a recipe names."""
     inspect: Callable[[Sequence[Any], Sequence[Any]], Report] = lambda train, valid: Report()

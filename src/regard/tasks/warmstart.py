@@ -16,7 +16,7 @@ from regard.nn.lora import hold
 from regard.rng import Key
 from regard.tasks.config import BaseRecipe, TuneConfig
 from regard.tasks.folder import Loaded, load_tokenizers
-from regard.tasks.labelled.layout import MARKS, is_encoder
+from regard.tasks.labelled.layout import MARKS
 
 NOISE = 0.1  # of the deviation of words: so far from their mean begins a mark that is made of nothing
 
@@ -63,7 +63,7 @@ def take_weights(model: nn.Module, given: Any, where: Any, grown: Grown = NOTHIN
     wrong += [] if reads else sorted(theirs.keys() - ours.keys())
     if wrong:
         raise UserError(f"{where} has another shape ({', '.join(wrong[:4])}); use the model section of its recipe.yaml")
-    marks = MARKS if hasattr(given, "trunk") and not is_encoder(given.config.trunk) else 0  # they stay the last
+    marks = MARKS if hasattr(given, "trunk") and not given.config.trunk.both_ways else 0  # they stay the last
     for name in ours.keys() - new:
         mine, old = ours[name], theirs[name]
         if mine.shape == old.shape:

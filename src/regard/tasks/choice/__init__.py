@@ -2,4 +2,4 @@
 
 from regard.tasks.labelled.config import labelled
 
-SPEC = labelled("choice", "multiple-choice models", "classify")
+SPEC = labelled("choice", "multiple-choice models", "classify", metrics=("accuracy",))

@@ -2,4 +2,4 @@
 
 from regard.tasks.labelled.config import labelled
 
-SPEC = labelled("classification", "classifiers", "classify")
+SPEC = labelled("classification", "classifiers", "classify", metrics=("accuracy", "f1", "matthews"))

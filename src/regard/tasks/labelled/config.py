@@ -6,10 +6,9 @@ from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
-from regard.data.config import LabelledDataConfig, LabelTask
+from regard.data.config import LabelledDataConfig
 from regard.decode.config import Greedy
 from regard.errors import UserError
-from regard.metrics.labels import METRICS_OF
 from regard.models.config import ReaderConfig
 from regard.nn.config import DERIVED
 from regard.tasks.config import BaseRecipe, TuneConfig
@@ -42,7 +41,9 @@ class ReadTrainConfig(TuneConfig):
 class LabelledRecipe(BaseRecipe):
     """A model of text that answers: by a label, a number, a choice, tags, or words of a document."""
 
-    task: LabelTask
+    metrics: ClassVar[tuple[str, ...]]
+    """The first says which model is best."""
+    task: str
     data: LabelledDataConfig
     model: ReaderConfig = ReaderConfig()
     train: ReadTrainConfig
@@ -51,7 +52,7 @@ class LabelledRecipe(BaseRecipe):
     @property
     def metric(self) -> str:
         """What is best by."""
-        return METRICS_OF[self.task][0] if self.train.metric == "default" else self.train.metric
+        return self.metrics[0] if self.train.metric == "default" else self.train.metric
 
     def beginning_with(self, start: Path | None) -> tuple[Self, Path | None]:
         return (self if start is None else replace(self, model=replace(self.model, init_from=str(start)))), None
@@ -76,18 +77,18 @@ class ExamplesEvaluation(Options):
             raise UserError("give labelled examples as data")
 
 
-def labelled(name: str, plural: str, *verbs: str) -> TaskSpec:
-    kind: Any = Literal.__getitem__(name)
-    recipe = make_dataclass(
-        f"{name.capitalize()}Recipe", [("task", kind, name)], bases=(LabelledRecipe,), frozen=True, kw_only=True
-    )
+def labelled(name: str, plural: str, *verbs: str, metrics: tuple[str, ...]) -> TaskSpec:
+    """The task in the folder of that name, whose `question.py` has all that is its own."""
+    fields = [("task", Literal.__getitem__(name), name)]
+    options: Any = {"frozen": True, "kw_only": True, "namespace": {"metrics": metrics}}
     return TaskSpec(
         name=name,
         purpose=name,
         plural=plural,
-        recipe=recipe,
+        recipe=make_dataclass(f"{name.capitalize()}Recipe", fields, bases=(LabelledRecipe,), **options),
         models=ReaderConfig,
         search=Greedy(),
+        form="example",
         files=lazy("regard.tasks.labelled.start:files"),
         prepare=lazy("regard.tasks.labelled.start:prepare"),
         model=lazy("regard.tasks.labelled.start:model"),

@@ -13,6 +13,7 @@ from regard.metrics.labels import LABEL_METRICS
 from regard.metrics.resample import label_score
 from regard.tasks.judging import Given, Judge, Judged
 from regard.tasks.labelled.config import LabelledRecipe
+from regard.tasks.labelled.question import question_of
 
 
 def judge() -> Judge:
@@ -35,10 +36,11 @@ def _check_labels(recipe: LabelledRecipe, given: Given) -> None:
 
 
 def _labelled(recipe: LabelledRecipe, given: Given) -> list[Example]:
+    form = question_of(recipe.task).form
     if given.data is None:
-        return split(recipe.data, recipe.task)[1]
+        return split(recipe.data, form)[1]
     kind = "file" if Path(given.data).is_file() else "corpus"
-    return read_examples([ExamplesConfig(**{kind: given.data})], recipe.task)
+    return read_examples([ExamplesConfig(**{kind: given.data})], form)
 
 
 def _judge_labels(model: Any, recipe: LabelledRecipe, given: Given) -> Judged:

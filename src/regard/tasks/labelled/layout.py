@@ -1,4 +1,4 @@
-"""How examples become rows of ids: a text, a pair, each choice after its context, words, or windows of a document."""
+"""How examples become rows of ids, and rows become batches."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from torch import Tensor
 from regard.data.examples import Example
 from regard.data.tokenizer import Tokenizer
 from regard.errors import UserError
-from regard.models.config import BertConfig, ElmoConfig, ReaderConfig, Trunk
+from regard.models.config import ReaderConfig
 from regard.shapes import Padded
+from regard.tasks.labelled.question import question_of
 
 MARKS = 3  # that a decoder learns while it is tuned: before a text, between two, and where its answer is told
 
@@ -44,19 +45,19 @@ class Layout:
 
     def __init__(self, tokenizer: Tokenizer, config: ReaderConfig, max_length: int) -> None:
         self.tokenizer, self.config, self.max_length = tokenizer, config, max_length
+        self.question = question_of(config.question)
         words, trunk = tokenizer.vocabulary, config.trunk
-        marked = (trunk.start, trunk.end, trunk.end) if is_encoder(trunk) else (words, words + 1, words + 2)
+        marked = (trunk.start, trunk.end, trunk.end) if trunk.both_ways else (words, words + 1, words + 2)
         self.first, self.between, self.last = marked
         self.numbers = {label: i for i, label in enumerate(config.labels)}
         self.cut = 0
         """Examples of which not all is read."""
 
     def units(self, examples: Sequence[Example]) -> Iterator[Unit]:
-        """In order; rows of documents in which no answer stands come with None."""
-        make = {"tagging": self._words, "spans": self._windows}
+        """In order."""
         for item, example in enumerate(examples):
             before = self.cut
-            yield from make.get(self.config.question, self._texts)(item, example)
+            yield from self.question.units(self, item, example)
             self.cut = min(self.cut, before + 1)
 
     def frame(self, *parts: Sequence[int]) -> tuple[list[int], int]:
@@ -69,55 +70,14 @@ class Layout:
         between = [self.between, *b] if len(parts) == 2 else []
         return [self.first, *a, *between, self.last], len(a) + 2
 
-    def _texts(self, item: int, example: Example) -> Iterator[Unit]:
-        """A text, or two, perhaps in both orders; or a context with each of its choices."""
-        parts, answer = self.tokenizer.encode(example.texts), example.answer
+    def row(self, item: int, wanted: Any, *parts: Sequence[int]) -> Row:
+        return Row(*self.frame(*parts), item, wanted)
+
+    def texts(self, item: int, example: Example, wanted: Any) -> Unit:
+        """A text, or two, perhaps in both orders."""
+        parts = self.tokenizer.encode(example.texts)
         orders = [parts, parts[::-1]] if self.config.symmetric and len(parts) == 2 else [parts]
-        if self.config.question == "choice":
-            orders = [[parts[0], choice] for choice in parts[1:]]
-        elif self.config.question == "regression" and answer is not None:
-            answer = (answer - self.config.center) / self.config.spread
-        elif answer is not None:
-            answer = self.numbers.get(answer, -1)
-        yield [Row(*self.frame(*order), item, answer) for order in orders]
-
-    def _words(self, item: int, example: Example) -> Iterator[Unit]:
-        """As many words as fit, a row after the other."""
-        pieces = [ids[: self.max_length - 2] or [self.last] for ids in self.tokenizer.encode(example.texts)]
-        tags = example.answer or [None] * len(pieces)
-        first = 0
-        while first < len(pieces):
-            ends = np.cumsum([len(ids) for ids in pieces[first:]])
-            count = int((ends <= self.max_length - 2).sum())
-            ids, _ = self.frame([i for row in pieces[first : first + count] for i in row])
-            wanted = [self.numbers.get(tag, -1) for tag in tags[first : first + count]]
-            yield [Row(ids, len(ids), item, wanted, 1 + np.concatenate(([0], ends[: count - 1])))]
-            first += count
-
-    def _windows(self, item: int, example: Example) -> Iterator[Unit]:
-        """The question before every window of the document, which overlap by half."""
-        document, question = example.texts
-        ((ids, spans),) = self.tokenizer.places([document])
-        asked, most = self.tokenizer.encode([question])[0], self.max_length // 3
-        self.cut += len(asked) > most
-        asked = asked[:most]
-        room = self.max_length - 3 - len(asked)
-        places = np.array(spans, np.int64).reshape(-1, 2)
-        step = max(1, room // 2)
-        for at in range(0, max(1, len(ids) - room + step), step):
-            row, second = self.frame(asked, ids[at : at + room])
-            here = places[at : at + room]
-            yield [Row(row, second, item, _stands(example, here, second), here)]
-
-
-def _stands(example: Example, places: NDArray[np.int64], second: int) -> tuple[int, int] | None:
-    """The first and last token of the first answer that is whole among these places."""
-    for at, text in example.answer or ():
-        start, text = at + len(text) - len(text.lstrip()), text.strip()
-        inside = ((places[:, 1] > start) & (places[:, 0] < start + len(text))).nonzero()[0]
-        if len(inside) and places[inside[0], 0] <= start and places[inside[-1], 1] >= start + len(text):
-            return second + int(inside[0]), second + int(inside[-1])
-    return None
+        return [self.row(item, wanted, *order) for order in orders]
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,10 +114,6 @@ class Batch:
         """The row of each word, and where in it the word begins."""
         rows = np.repeat(np.arange(len(self.rows)), [len(row.spots) for row in self.rows])
         return torch.from_numpy(rows), torch.from_numpy(np.concatenate([row.spots for row in self.rows]))
-
-
-def is_encoder(trunk: Trunk) -> bool:
-    return isinstance(trunk, BertConfig | ElmoConfig)
 
 
 def check_room(config: ReaderConfig, max_length: int) -> None:

@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from regard.attention.site import Site, Trace
-from regard.data.config import ExamplesConfig, LabelTask
+from regard.data.config import ExamplesConfig
 from regard.data.examples import CORPORA, Example, read_examples
 from regard.engine.explain import Explanation, check_size
 from regard.errors import UserError
 from regard.files import write
 from regard.look.look import Look, Side
 from regard.metrics.labels import label_scores
-from regard.models.config import ReaderConfig
 from regard.progress import Progress, warn
 from regard.tasks.labelled.config import AnswerOptions, ExamplesEvaluation
 from regard.tasks.labelled.layout import Batch, Layout
-from regard.tasks.labelled.task import Answer, answers, wanted_of
+from regard.tasks.labelled.question import Answer, Question, metrics_of
+from regard.tasks.labelled.task import answers
 from regard.tasks.options import listed
 from regard.tasks.runnable import TOGETHER, Evaluation, Prediction, Runnable, Tick, check_silent, ignore
 
@@ -52,13 +52,15 @@ class Answerer(Runnable):
         """Metrics on a file of labelled examples, or on a corpus that is known by name."""
         data = str(options.data)
         named = data in CORPORA and not Path(data).exists()
-        examples = read_examples([ExamplesConfig(corpus=data) if named else ExamplesConfig(file=data)], self.question)
-        single = not self.layout.config.pairs and self.question in ("classification", "regression")
+        examples = read_examples(
+            [ExamplesConfig(corpus=data) if named else ExamplesConfig(file=data)], self.question.form
+        )
+        single = not self.layout.config.pairs and self.question.paired is None
         if single and (two := next((e for e in examples if len(e.texts) > 1), None)):
             raise UserError(f"{data}, line {two.line}: holds two texts, and this model was trained on one at a time")
         with Progress(len(examples), "evaluate") as progress:
             answers, labels = self.predictions(examples, progress.update)
-        scores = label_scores(self.question, answers, labels)
+        scores = label_scores(metrics_of(self.loaded.task), answers, labels)
         if options.output is not None:
             rows = (" ".join(each) if isinstance(each, tuple) else " ".join(str(each).split()) for each in answers)
             write(options.output, "".join(f"{row}\n" for row in rows).encode())
@@ -80,25 +82,16 @@ class Answerer(Runnable):
 
     @cached_property
     def layout(self) -> Layout:
-        assert isinstance(self.loaded.config, ReaderConfig)
-        return Layout(self.tokenizer, self.loaded.config, self.max_length)
+        config: Any = self.loaded.config
+        return Layout(self.tokenizer, config, self.max_length)
 
     @property
-    def question(self) -> LabelTask:
-        return self.layout.config.question
+    def question(self) -> Question:
+        return self.layout.question
 
     def example(self, line: str, number: int = 1) -> Example:
         """What a line asks; raises UserError where it does not hold what it should."""
-        if self.question == "tagging":
-            return Example(tuple(line.split()), None, number)
-        texts, pairs = tuple(line.split("\t")), self.layout.config.pairs
-        fits, wanted = {
-            "choice": (len(texts) >= 3, "a context and two choices or more"),
-            "spans": (len(texts) == 2, "a document and a question"),
-        }.get(self.question, (len(texts) == 1 + pairs, "two texts" if pairs else "a text"))
-        if not fits:
-            raise UserError(f"line {number} holds {len(texts)} parts; give {wanted}, with a tab between them")
-        return Example(texts, None, number)
+        return self.question.example(line, number, self.layout.config.pairs)
 
     def answer(self, examples: Sequence[Example], tick: Tick = ignore) -> list[Answer]:
         tokens = TOGETHER if self.batch_size is None else self.batch_size * self.max_length
@@ -107,7 +100,7 @@ class Answerer(Runnable):
 
     def predictions(self, examples: Sequence[Example], tick: Tick = ignore) -> tuple[list[Any], list[Any]]:
         """What is said of labelled examples, and what was wanted."""
-        return [each.said for each in self.answer(examples, tick)], wanted_of(self.question, examples)
+        return [each.said for each in self.answer(examples, tick)], list(map(self.question.wanted, examples))
 
     def explain(self, line: str) -> Explanation:
         """What each token looked at."""

@@ -5,35 +5,33 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import fmean, pstdev
 from typing import Any
 
 from torch import nn
 
-from regard.data.config import LabelTask
 from regard.data.examples import Example, place_of, split
 from regard.data.tokenizer import Tokenizer, Tokenizers
 from regard.errors import UserError
 from regard.models.build import build
-from regard.models.config import OF_TOKENS, BertConfig, ModelConfig, ReaderConfig, Trunk
+from regard.models.config import BertConfig, ModelConfig, ReaderConfig, Trunk
 from regard.nn.lora import hold
 from regard.tasks.folder import Loaded, load_tokenizers, save_tokenizers
 from regard.tasks.labelled.config import LabelledRecipe
-from regard.tasks.labelled.layout import MARKS, Layout, check_room, is_encoder
+from regard.tasks.labelled.layout import MARKS, Layout, check_room
+from regard.tasks.labelled.question import question_of
 from regard.tasks.labelled.task import Reading
 from regard.tasks.warmstart import begin
-
-MOST_LABELS = 1000
 
 
 def files(recipe: LabelledRecipe) -> list[Path]:
     """The data files that a recipe names."""
-    return [place_of(corpus, recipe.task) for corpus in (*recipe.data.train, *recipe.data.valid)]
+    form = question_of(recipe.task).form
+    return [place_of(corpus, form) for corpus in (*recipe.data.train, *recipe.data.valid)]
 
 
 def prepare(recipe: LabelledRecipe, folder: Path, base: Loaded | None = None) -> Reading:
     """The examples to learn from, as the model that is begun with, or a new one, reads them."""
-    examples, held = split(recipe.data, recipe.task)
+    examples, held = split(recipe.data, question_of(recipe.task).form)
     if base is None and not (folder / "tokenizer.json").exists():
         trained = Tokenizer.train((text for e in examples for text in e.texts), recipe.data.tokenizer)
         save_tokenizers(folder, Tokenizers(trained, trained))
@@ -56,32 +54,30 @@ def model(recipe: LabelledRecipe, task: Reading, folder: Path, base: Loaded | No
     config, train = task.layout.config, recipe.train
     reader = build(config, train.seed)
     settle_reader(reader, task.auxiliary > 0)
-    new_marks = base is not None and not isinstance(base.config, ReaderConfig) and not is_encoder(config.trunk)
+    new_marks = base is not None and not isinstance(base.config, ReaderConfig) and not config.trunk.both_ways
     grown = begin(reader, folder, None if config.architecture_only else base, new_marks)
     hold(reader.trunk, frozen=train.frozen_layers, rank=train.lora_rank, seed=train.seed, grown=bool(grown.target))
     return reader
 
 
 def reader_for(
-    config: ReaderConfig, question: LabelTask, tokenizer: Tokenizer, start: ModelConfig | None, train: Sequence[Example]
+    config: ReaderConfig, task: str, tokenizer: Tokenizer, start: ModelConfig | None, train: Sequence[Example]
 ) -> ReaderConfig:
     """The reader of a recipe, with all that its words and examples tell."""
     trunk = config.trunk if start is None else trunk_of(start)
     if start is None:
         marks = (tokenizer.id_of("<start>") or 1, tokenizer.end)
         trunk = replace(trunk, start=marks[0], end=marks[1], vocabulary=tokenizer.vocabulary)
-    vocabulary = tokenizer.vocabulary + (0 if is_encoder(trunk) else MARKS)
+    vocabulary = tokenizer.vocabulary + (0 if trunk.both_ways else MARKS)
     trunk = replace(trunk, vocabulary=vocabulary)
+    question = question_of(task)
+    settings = {"question": task, "pairs": question.pairs(train), **question.settings(train)}
+    config = replace(config, trunk=trunk, **settings)
     if isinstance(trunk, BertConfig):
-        pooler = config.pooling == "first" and question not in OF_TOKENS
-        trunk = replace(trunk, guesses=False, next_sentence=False, pooler=pooler)
-    pairs = question in ("choice", "spans") or (question != "tagging" and any(len(e.texts) == 2 for e in train))
-    if config.symmetric and (not pairs or question not in ("classification", "regression")):
+        pooler = config.pooling == "first" and not config.of_tokens
+        config = replace(config, trunk=replace(trunk, guesses=False, next_sentence=False, pooler=pooler))
+    if config.symmetric and (not config.pairs or question.paired is not None):
         raise UserError("model.symmetric reads pairs of texts in both orders, and here are none; drop it")
-    config = replace(config, trunk=trunk, question=question, pairs=pairs, labels=_labels(question, train))
-    if question == "regression":
-        numbers = [example.answer for example in train]
-        config = replace(config, center=fmean(numbers), spread=pstdev(numbers) or 1.0)
     return config
 
 
@@ -93,24 +89,14 @@ def trunk_of(config: ModelConfig) -> Trunk:
     return config
 
 
-def _labels(question: LabelTask, train: Sequence[Example]) -> tuple[str, ...]:
-    if question not in ("classification", "tagging"):
-        return ()
-    found = {tag for e in train for tag in e.answer} if question == "tagging" else {e.answer for e in train}
-    if len(found) > MOST_LABELS or len(found) < 2:
-        few = f"{len(found)} different labels, where 2 to {MOST_LABELS} can be told apart"
-        raise UserError(f"the examples to train on have {few}; for numbers use task: regression")
-    return tuple(sorted(found))
-
-
 def settle_reader(model: Any, auxiliary: bool) -> None:
     """Hold still what no answer depends on: a language model's own output, where its loss is not added."""
     tied = {id(p) for p in model.trunk.embedding.parameters()}
     parts: Mapping[str, nn.Module] = {n: m for n, m in model.trunk.named_children() if n in ("head", "readout")}
-    encoder = is_encoder(model.config.trunk)
+    encoder = model.config.trunk.both_ways
     if auxiliary and (encoder or "head" not in parts):
         raise UserError("train.lm_loss_weight adds the loss of a language model, and this one has none; set it to 0")
     for name, part in parts.items() if not auxiliary else ():
-        if name == "head" or not hasattr(model.trunk, "advance"):  # a recurrent decoder answers from its readout
+        if name == "head" or encoder:  # a recurrent decoder answers from its readout
             for p in part.parameters():
                 p.requires_grad_(p.requires_grad and id(p) in tied)

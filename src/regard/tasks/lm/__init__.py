@@ -13,6 +13,7 @@ SPEC = running(
     recipe=LanguageRecipe,
     models=GptConfig | RecurrentTextConfig,
     search=Sample(),
+    form="prompt",
     runtime=lazy("regard.tasks.lm.runtime:Generator"),
     run=GenerateOptions,
     verbs={"generate": {}},

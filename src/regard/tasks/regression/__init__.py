@@ -2,4 +2,4 @@
 
 from regard.tasks.labelled.config import labelled
 
-SPEC = labelled("regression", "regressors")
+SPEC = labelled("regression", "regressors", metrics=("pearson", "spearman"))

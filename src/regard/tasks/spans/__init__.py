@@ -2,4 +2,4 @@
 
 from regard.tasks.labelled.config import labelled
 
-SPEC = labelled("spans", "question answerers")
+SPEC = labelled("spans", "question answerers", metrics=("answer_f1", "exact_match"))

@@ -2,4 +2,4 @@
 
 from regard.tasks.labelled.config import labelled
 
-SPEC = labelled("tagging", "taggers", "classify")
+SPEC = labelled("tagging", "taggers", "classify", metrics=("tag_accuracy", "entity_f1"))

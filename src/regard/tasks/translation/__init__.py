@@ -12,6 +12,7 @@ SPEC = TaskSpec(
     recipe=TranslationRecipe,
     models=TransformerConfig | RecurrentConfig,
     search=Beam(max_ratio=3.0),
+    form="source",
     files=lazy("regard.tasks.translation.prepare:files"),
     inspect=lazy("regard.tasks.translation.check:inspect"),
     prepare=lazy("regard.tasks.translation.prepare:prepare"),
