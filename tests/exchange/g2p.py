@@ -20,12 +20,11 @@ from torch import Tensor
 from regard.data.tokenizer import ForeignTokenizer, Tokenizers
 from regard.decode.config import Beam
 from regard.errors import UserError
-from regard.exchange.folders import loaded_of
 from regard.exchange.weights import said
 from regard.files import open_regular
 from regard.models.build import MODELS, shapes_of
 from regard.models.config import RecurrentConfig
-from regard.tasks.folder import Loaded
+from regard.tasks.folder import Loaded, loaded_of
 
 LETTERS = ("<pad>", "<unk>", "</s>", *"abcdefghijklmnopqrstuvwxyz")
 VOWELS = "AA AE AH AO AW AY EH ER EY IH IY OW OY UH UW"  # each with no stress, the first or the second

@@ -19,11 +19,10 @@ from tokenizers import models, normalizers
 from regard.attention.config import PositionConfig
 from regard.data.tokenizer import ForeignTokenizer, Tokenizers
 from regard.decode.config import Sample
-from regard.exchange.folders import loaded_of
 from regard.exchange.words import SPACE, merges_of
 from regard.models.config import GptConfig
 from regard.models.gpt import Gpt
-from regard.tasks.folder import Loaded, save_model, save_tokenizers
+from regard.tasks.folder import Loaded, loaded_of, save_model, save_tokenizers
 
 
 def stories(folder: Path) -> Loaded:

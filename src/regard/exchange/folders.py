@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from regard.data.tokenizer import Tokenizers
-from regard.decode.config import Search
-from regard.engine.prepare import Prepared, prepare, weights_of
 from regard.errors import UserError
-from regard.tasks.folder import CONFIG, FORMAT, Loaded, load_folder, load_tokenizers, read_json, stamp
+from regard.tasks.folder import CONFIG, FORMAT, Loaded, load_folder, load_tokenizers, read_json
 from regard.tasks.registry import FORMER, spec_of
 
 MODEL_FILES = ("config.json", "tokenizer*", "vocab*", "merges*")  # beside the weights
@@ -55,17 +52,6 @@ def load_foreign(path: Path) -> Loaded:
     from regard.exchange.huggingface import read_folder  # here, so that folders of ours cost no torch
 
     return read_folder(path)
-
-
-def loaded_of(
-    task: str, search: Search, model: Any, tokenizers: Tokenizers | None, max_length: int, path: Path
-) -> Loaded:
-    """A model that is made already."""
-
-    def native() -> Prepared:
-        return prepare(model.config, weights_of(model))
-
-    return Loaded(task, model.config, tokenizers, search, max_length, stamp(path), lambda: model, native, path.parent)
 
 
 def files_of(path: Path) -> list[Path]:

@@ -17,7 +17,6 @@ from regard.attention.encoding import Sinusoid
 from regard.data.tokenizer import MASK, Tokenizers
 from regard.errors import UserError
 from regard.exchange.families import FAMILIES, Given
-from regard.exchange.folders import loaded_of
 from regard.exchange.installed import installed
 from regard.exchange.weights import read_weights
 from regard.exchange.words import llama_tokenizer, marian_tokenizers, read_tokenizer
@@ -25,7 +24,7 @@ from regard.files import read_regular, write
 from regard.models.build import MODELS, shapes_of
 from regard.models.config import OF_TOKENS, BertConfig, GptConfig, ReaderConfig, Seq2seqConfig
 from regard.shapes import Padded
-from regard.tasks.folder import Loaded, read_json
+from regard.tasks.folder import Loaded, loaded_of, read_json
 from regard.tasks.registry import spec_of
 
 CODE = ("auto_map", "custom_pipelines")  # settings that name code to run

@@ -62,6 +62,17 @@ class Loaded:
         return self.tokenizers
 
 
+def loaded_of(
+    task: str, search: Search, model: Any, tokenizers: Tokenizers | None, max_length: int, path: Path | None = None
+) -> Loaded:
+    """A model that is made already, read from a file or in training."""
+    from regard.engine.prepare import weights_of
+
+    name, folder = ("", Path()) if path is None else (stamp(path), path.parent)
+    native = lambda: prepare(model.config, weights_of(model))  # noqa: E731
+    return Loaded(task, model.config, tokenizers, search, max_length, name, lambda: model, native, folder)
+
+
 def save_tokenizers(folder: Path, tokenizers: Tokenizers) -> None:
     """Once, before the first step."""
     if tokenizers.source is tokenizers.target:

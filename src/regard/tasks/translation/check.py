@@ -49,8 +49,9 @@ def sizes(task: Translation, recipe: TranslationRecipe, report: Report) -> dict[
             for pair, *both in zip(chunk, sources, targets, strict=True):
                 if max(map(len, both)) >= longest:
                     report.add(f"longer than data.max_length ({longest} tokens), left out", file, pair.line)
-    sides = {"source": task.held.sources, "target": task.held.targets} if task.held is not None else {}
-    held = {name: [i for ids in side for i in ids] for name, side in sides.items()}
+    sides = {"source": tokenizers.source, "target": tokenizers.target}
+    texts = {name: [getattr(pair, name) for pair in task.held] for name in sides}
+    held = {name: [i for ids in side.encode(texts[name]) for i in ids] for name, side in sides.items()}
     rates = ", ".join(f"{ids.count(UNKNOWN) / len(ids):.2%} of the {name}" for name, ids in held.items() if ids)
     return {
         "vocabulary": " and ".join(f"{size:,}" for size in dict.fromkeys(tokenizers.sizes)),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard.data.text import lines
+from regard.data.text import Pair, lines
 from regard.errors import UserError
 from regard.files import write
 from regard.metrics.alignment import parse, pharaoh
@@ -41,7 +41,8 @@ def evaluate(model: Translator, options: TranslationEvaluation) -> Evaluation:
         return Evaluation.of(data)
     search = model.options({"beam": options.beam}).search(model.search)
     with Progress(len(sources), "translate") as progress:
-        outputs = model.best(sources, progress.update, search)
+        pairs = [Pair(*both, model.tag, number) for number, both in enumerate(zip(sources, targets, strict=True), 1)]
+        outputs = model.best_of(pairs, progress.update, search)
     _write(options.output, outputs)
     if options.pronunciations:
         rates = asdict(pronunciation_error_rate(outputs, [ways.split("\t") for ways in targets]))

@@ -20,7 +20,7 @@ from regard.files import digest, sealed, unsealed, write
 from regard.progress import Progress
 from regard.tasks.folder import Loaded, has_tokenizers, load_tokenizers, save_tokenizers
 from regard.tasks.translation.config import TranslationRecipe
-from regard.tasks.translation.task import Held, Left, Translation
+from regard.tasks.translation.task import Left, Translation
 
 CHUNK = 4096  # pairs encoded at once
 WHILE = 100_000  # pairs
@@ -40,7 +40,7 @@ def prepare(recipe: TranslationRecipe, folder: Path, base: Loaded | None = None)
     task = Translation(
         tokenizers,
         store,
-        held_out(recipe.data, tokenizers, folder),
+        held_out(recipe.data, folder),
         batch_tokens=recipe.train.batch_tokens,
         search=recipe.search,
         smoothing=recipe.train.label_smoothing,
@@ -85,15 +85,10 @@ def store_for(config: DataConfig, tokenizers: Tokenizers, folder: Path) -> tuple
     return store, left if left.read else None
 
 
-def held_out(config: DataConfig, tokenizers: Tokenizers, folder: Path) -> Held | None:
+def held_out(config: DataConfig, folder: Path) -> list[Pair]:
     """The validation pairs, whole: nothing is left out of what is measured."""
-    sources: list[list[int]] = []
-    references: list[str] = []
-    for corpus in (_set_aside(config, folder),) if config.hold_out else config.valid:
-        for chunk in chunks(pairs(corpus)):
-            sources += tokenizers.read([pair.source for pair in chunk], corpus.tag)
-            references += [pair.target for pair in chunk]
-    return Held(sources, tokenizers.target.encode(references), references) if references else None
+    corpora = (_set_aside(config, folder),) if config.hold_out else config.valid
+    return [pair for corpus in corpora for pair in pairs(corpus)]
 
 
 def exchanged(config: DataConfig) -> bool:

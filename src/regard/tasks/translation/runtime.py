@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.data.text import Pair
 from regard.decode.config import Hypothesis, Search
 from regard.engine.engine import Rows
 from regard.errors import UserError
@@ -107,6 +110,25 @@ class Translator(Runnable):
         """For each text its best hypothesis as text; nothing for a blank one."""
         return [self.text(each[0]) if each else "" for each in self.hypotheses(texts, tick, search)]
 
+    def best_of(self, pairs: Iterable[Pair], tick: Tick = ignore, search: Search | None = None) -> list[str]:
+        """For the source of each pair its best hypothesis as text, in the direction of its tag."""
+        return [text for some in self._directed(pairs) for text in self.best([p.source for p in some], tick, search)]
+
+    def likelihood_of(self, pairs: Iterable[Pair], batch_tokens: int) -> tuple[float, int]:
+        """The log-probability of all targets together, given their sources, and how many tokens they have."""
+        parts = [
+            self.score([pair.source for pair in some], [pair.target for pair in some], batch_tokens)
+            for some in self._directed(pairs)
+        ]
+        return sum(float(log_probs.sum()) for log_probs, _ in parts), sum(tokens for _, tokens in parts)
+
+    def _directed(self, pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
+        """Pairs of one direction after the other, which is the model's meanwhile."""
+        before = self.tag
+        for self.tag, members in groupby(pairs, key=attrgetter("tag")):
+            yield list(members)
+        self.tag = before
+
     def outputs(self, lines: Sequence[str], options: TranslateOptions, tick: Tick = ignore) -> list[list[Output]]:
         """For each line its outputs, best first; a long one is translated in parts, and never cut."""
         before, self.tag = self.tag, options.tag or self.tag
@@ -167,12 +189,14 @@ class Translator(Runnable):
             logits: Tensor = self.model(sources, targets.tokens)
         return logits[0] if alone else logits
 
-    def score(self, texts: Sequence[str], targets: Sequence[str]) -> tuple[NDArray[np.float64], int]:
+    def score(
+        self, texts: Sequence[str], targets: Sequence[str], batch_tokens: int = 4096
+    ) -> tuple[NDArray[np.float64], int]:
         """The log-probability of each target with its end mark, given its text, and how many tokens that were."""
         from regard.tasks.translation.task import log_probs
 
         said = self.tokenizer.encode(listed(targets))
-        found = log_probs(self.model, self.tokenizers.read(listed(texts), self.tag), said)
+        found = log_probs(self.model, self.tokenizers.read(listed(texts), self.tag), said, batch_tokens)
         return found, sum(len(ids) + 1 for ids in said)
 
     def text(self, hypothesis: Hypothesis) -> str:

@@ -15,6 +15,7 @@ from torch import nn
 from regard.attention.site import Site
 from regard.data.batches import plan
 from regard.data.store import Store
+from regard.data.text import Pair
 from regard.data.tokenizer import END, PADDING, START, Tokenizers
 from regard.decode.config import Search
 from regard.engine.engine import Engine
@@ -23,9 +24,11 @@ from regard.metrics.text import METRICS
 from regard.nn.loss import cross_entropy, lost
 from regard.rng import Key
 from regard.shapes import Padded
+from regard.tasks.folder import loaded_of
 from regard.tasks.report import Report
 from regard.tasks.task import Direction, Loss, Shape
 from regard.tasks.translation.config import TranslationRecipe
+from regard.tasks.translation.runtime import Translator
 
 Names = NDArray[np.int64]
 REHEARSED = 200  # sentences by which an evaluation is timed
@@ -37,15 +40,6 @@ class Pairs:
 
     source: Padded
     target: Padded
-
-
-@dataclass(frozen=True, eq=False)
-class Held:
-    """Sentences held out to validate on: sources as ids, sources and references as text."""
-
-    sources: Sequence[Sequence[int]]
-    targets: Sequence[Sequence[int]]
-    references: Sequence[str]
 
 
 @dataclass
@@ -72,7 +66,7 @@ class Translation:
         self,
         tokenizers: Tokenizers,
         store: Store,
-        held: Held | None,
+        held: Sequence[Pair],
         *,
         batch_tokens: int,
         search: Search,
@@ -126,32 +120,30 @@ class Translation:
 
         return sizes(self, recipe, report)
 
-    @torch.no_grad()
     def evaluate(self, model: nn.Module, engine: Engine) -> dict[str, float]:
-        if self.held is None:
-            return {}
-        decoded = engine.decode(self.held.sources, self.search)
-        outputs = [self.tokenizers.target.decode(hypotheses[0].tokens) for hypotheses in decoded]
-        given = log_probs(model, self.held.sources, self.held.targets, self.batch_tokens)
-        tokens = sum(len(target) + 1 for target in self.held.targets)
-        scores = {
-            name: METRICS[name][0](outputs, self.held.references).value for name in dict.fromkeys((self.metric, "chrf"))
-        }
-        return {**scores, "valid_loss": -float(given.sum()) / tokens}
+        return self._scores(model, engine, self.held, self.search) if self.held else {}
 
-    @torch.no_grad()
     def rehearse(self, model: nn.Module, engine: Engine) -> float:
         """By a sample, half as long again as its references: so far a search goes, once its model can end sentences."""
-        if self.held is None:
+        if not self.held:
             return 0.0
-        every = max(1, len(self.held.sources) // REHEARSED)
-        sources, targets = self.held.sources[::every], self.held.targets[::every]
+        some = self.held[:: max(1, len(self.held) // REHEARSED)]
+        sources = self.tokenizers.read([pair.source for pair in some])
+        targets = self.tokenizers.target.encode([pair.target for pair in some])
         longer = 1.5 * sum(map(len, targets)) - 10 * len(targets)  # the search adds 10 to each
         search = replace(self.search, max_ratio=max(0.0, longer) / sum(map(len, sources)))
         began = time.perf_counter()
-        engine.decode(sources, search)
-        log_probs(model, sources, targets, self.batch_tokens)
-        return (time.perf_counter() - began) * len(self.held.sources) / len(sources)
+        self._scores(model, engine, some, search)
+        return (time.perf_counter() - began) * len(self.held) / len(some)
+
+    def _scores(self, model: nn.Module, engine: Engine, pairs: Sequence[Pair], search: Search) -> dict[str, float]:
+        """As `regard evaluate` has them: by the translator that users get."""
+        translator = Translator(loaded_of("translation", search, model, self.tokenizers, search.max_length))
+        vars(translator)["engine"] = engine
+        outputs, references = translator.best_of(pairs), [pair.target for pair in pairs]
+        scores = {name: METRICS[name][0](outputs, references).value for name in dict.fromkeys((self.metric, "chrf"))}
+        log_prob, tokens = translator.likelihood_of(pairs, self.batch_tokens)
+        return {**scores, "valid_loss": -log_prob / tokens}
 
 
 @torch.no_grad()
