@@ -134,11 +134,11 @@ def test_a_block_of_a_mask_is_the_block_of_the_whole(drawn: tuple[Sizes, Case], 
     first, top = (data.draw(st.integers(0, sizes.num_keys - 1)), data.draw(st.integers(0, sizes.num_queries - 1)))
     rows, columns = slice(top, top + 2), slice(first, first + 2)
     whole, block = case.mask.allowed(grid), case.mask.allowed(grid.block(rows, columns))
-    if whole is None:
-        assert block is None
-    else:
-        full = whole.expand(B, H, sizes.num_queries, sizes.num_keys)[..., rows, columns]
-        assert torch.equal(block.expand_as(full), full)  # type: ignore[union-attr]
+    size = B, H, sizes.num_queries, sizes.num_keys
+    full = (torch.ones(size, dtype=torch.bool) if whole is None else whole.expand(size))[..., rows, columns]
+    answer = case.mask.block(grid.block(rows, columns))
+    assert torch.equal(torch.tensor(True).expand_as(full) if block is None else block.expand_as(full), full)
+    assert torch.equal((answer if isinstance(answer, torch.Tensor) else torch.tensor(answer)).expand_as(full), full)
 
 
 def test_causal_is_aligned_bottom_right() -> None:

@@ -71,4 +71,4 @@ def view(config: PositionConfig, length: int) -> Tensor:
         q, k = torch.randn(2, 1, HEADS, 1, WIDTH // HEADS, dtype=torch.float64).expand(-1, -1, -1, length, -1)
     scores = position.queries(q, queries) @ position.keys(k, keys).transpose(-1, -2)
     bias = position.bias(q, queries, keys)
-    return (scores if bias is None else scores + bias)[0].permute(1, 2, 0)
+    return (scores if bias is None else scores + bias.scores())[0].permute(1, 2, 0)

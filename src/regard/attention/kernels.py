@@ -16,13 +16,16 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from regard.attention.mask import CAUSAL, Grid, Mask
+from regard.attention.bias import Bias, TableBias
+from regard.attention.mask import Causal, Grid, Mask, Padding
 from regard.attention.score import ScaledDot, Score
 from regard.attention.site import dropout as drop
 from regard.errors import RefusalError, UserError
 from regard.rng import Key
 
 SCALED_DOT = ScaledDot()
+LARGE = 1 << 26  # numbers, 256 MB of them, that are not made at once
+SPARSE = 4  # times fewer pairs than all, from which on blocks that are masked are worth leaving out
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +45,7 @@ class Problem:
     v: Tensor
     score: Score
     mask: Mask
-    bias: Tensor | None
+    bias: Bias | None
     dropout: float
     key: Key | None
 
@@ -51,14 +54,20 @@ class Problem:
         """B, H, T, S."""
         return self.q.shape[0], self.q.shape[1], self.q.shape[2], self.k.shape[2]
 
-    def allowed(self, rows: slice = slice(None), columns: slice = slice(None)) -> Tensor | None:
-        """The mask for a block of queries and keys, broadcastable to it."""
-        batch, heads, num_queries, num_keys = self.size
-        grid = Grid.whole(num_queries, num_keys, self.q.device).block(rows, columns)
-        allowed = self.mask.allowed(grid)
+    def allowed(self) -> Tensor | None:
+        """The mask for all queries and keys, broadcastable to their scores."""
+        allowed = self.mask.allowed(Grid.whole(*self.size[2:], self.q.device))
         if allowed is not None:
-            _fits(allowed, (batch, heads, len(grid.rows), len(grid.columns)), "mask")
+            _fits(allowed, self.size, "mask")
         return allowed
+
+    def block(self, rows: slice, columns: slice) -> bool | Tensor:
+        """The same for a block; or whether all of it is allowed, or nothing."""
+        grid = Grid.whole(*self.size[2:], self.q.device).block(rows, columns)
+        answer = self.mask.block(grid)
+        if isinstance(answer, Tensor):
+            _fits(answer, (*self.size[:2], len(grid.rows), len(grid.columns)), "mask")
+        return answer
 
     def ready(self, prepared: bool) -> Problem:
         """Checked, and after the score's own work; `prepared` keys have been through it already."""
@@ -79,18 +88,11 @@ class Problem:
             k = self.score.keys(k)
         if not isinstance(self.mask, Mask):
             raise UserError(f"mask is a {type(self.mask).__name__}; wrap a 0/1 tensor as Mask.matrix(tensor)")
-        if self.bias is not None:
-            _fits(self.bias, (*q.shape[:3], k.shape[2]), "bias")
+        if isinstance(self.bias, TableBias):
+            _fits(self.bias.table, (*q.shape[:3], k.shape[2]), "bias")
         if self.dropout > 0.0 and self.key is None:
             raise UserError(f"dropout {self.dropout} without a key; pass key=Key(seed), or dropout=0.0 when evaluating")
         return replace(self, q=self.score.queries(q), k=k)
-
-    def bias_of(self, rows: slice, columns: slice) -> Tensor | None:
-        if self.bias is None:
-            return None
-        size = self.bias.shape
-        part = self.bias if size[2] == 1 else self.bias[:, :, rows]
-        return part if size[3] == 1 else part[..., columns]
 
 
 def attend(
@@ -100,7 +102,7 @@ def attend(
     *,
     score: Score = SCALED_DOT,
     mask: Mask = Mask(),
-    bias: Tensor | None = None,
+    bias: Tensor | Bias | None = None,
     dropout: float = 0.0,
     key: Key | None = None,
     kernel: str = "auto",
@@ -110,7 +112,7 @@ def attend(
 
     `prepared`: k has been through `score.keys` already. A query that may attend to nothing brings back zeros.
     """
-    problem = Problem(q, k, v, score, mask, bias, dropout, key).ready(prepared)
+    problem = Problem(q, k, v, score, mask, _bias(bias), dropout, key).ready(prepared)
     if kernel == "auto":
         return KERNELS[_choose(problem)](problem)
     if kernel not in KERNELS:
@@ -128,13 +130,13 @@ def attend_with_weights(
     *,
     score: Score = SCALED_DOT,
     mask: Mask = Mask(),
-    bias: Tensor | None = None,
+    bias: Tensor | Bias | None = None,
     dropout: float = 0.0,
     key: Key | None = None,
     prepared: bool = False,
 ) -> Attended:
     """As `attend`, with the weights (before dropout), by the reference kernel."""
-    return Reference.look(Problem(q, k, v, score, mask, bias, dropout, key).ready(prepared))
+    return Reference.look(Problem(q, k, v, score, mask, _bias(bias), dropout, key).ready(prepared))
 
 
 class Kernel:
@@ -158,7 +160,7 @@ class Reference(Kernel):
         heads = problem.q.shape[1]
         scores = problem.score.pairs(problem.q, each_head(problem.k, heads))
         if problem.bias is not None:
-            scores = scores + problem.bias
+            scores = scores + problem.bias.scores()
         if (allowed := problem.allowed()) is not None:  # to fill scores directly takes many times as long
             scores = scores + torch.zeros_like(allowed, dtype=scores.dtype).masked_fill(~allowed, -torch.inf)
         weights = scores.softmax(-1)
@@ -170,7 +172,9 @@ class Reference(Kernel):
         if problem.dropout > 0.0:
             assert problem.key is not None
             kept = drop(weights, problem.dropout, problem.key)
-        return Attended(kept @ each_head(problem.v, heads), weights)
+        out = kept @ each_head(problem.v, heads)
+        brings = problem.bias is not None and problem.bias.brings_values
+        return Attended(out + problem.bias.values(weights) if brings and problem.bias else out, weights)
 
 
 class Fused(Kernel):
@@ -181,6 +185,8 @@ class Fused(Kernel):
             return f"the {type(problem.score).__name__} score is not a dot product"
         if problem.dropout > 0.0:
             return "it drops no weights by counted randomness"
+        if problem.bias is not None and problem.bias.brings_values:
+            return "it never holds the weights through which these positions bring back values"
         if problem.v.shape[-1] != problem.k.shape[-1]:
             return f"values of width {problem.v.shape[-1]} differ from keys of width {problem.k.shape[-1]}"
         return None
@@ -188,10 +194,11 @@ class Fused(Kernel):
     def __call__(self, problem: Problem) -> Tensor:
         q, k, v = problem.q, problem.k, problem.v
         # PyTorch's is_causal aligns top-left; ours bottom-right: the same only for as many queries as keys.
-        causal = problem.mask is CAUSAL and problem.bias is None and q.shape[2] == k.shape[2]
+        causal = type(problem.mask) is Causal and problem.bias is None and q.shape[2] == k.shape[2]
         mask = None if causal else problem.allowed()
         if problem.bias is not None:
-            mask = problem.bias if mask is None else problem.bias.masked_fill(~mask, -torch.inf)
+            bias = problem.bias.scores()
+            mask = bias if mask is None else bias.masked_fill(~mask, -torch.inf)
         scale, grouped = problem.score.scale(q.shape[-1]), k.shape[1] != q.shape[1]
         return F.scaled_dot_product_attention(
             q, k, v, attn_mask=mask, is_causal=causal, scale=scale, enable_gqa=grouped
@@ -226,13 +233,15 @@ class Chunked(Kernel):
         largest = q.new_full((*q.shape[:3], 1), -torch.inf)
         total = q.new_zeros((*q.shape[:3], 1))
         out = q.new_zeros((*q.shape[:3], problem.v.shape[-1]))
-        for start in range(0, problem.k.shape[2], self.columns):
-            columns = slice(start, start + self.columns)
+        starts = range(0, problem.k.shape[2], self.columns)
+        blocks = [(columns, problem.block(rows, columns)) for columns in (slice(s, s + self.columns) for s in starts)]
+        nothing = [(blocks[0][0], torch.zeros(1, 1, 1, 1, dtype=torch.bool, device=q.device))]  # zeros, with a gradient
+        for columns, allowed in [block for block in blocks if block[1] is not False] or nothing:
             k, v = (each_head(x[:, :, columns], heads) for x in (problem.k, problem.v))
             scores = problem.score.pairs(q, k)
-            if (bias := problem.bias_of(rows, columns)) is not None:
-                scores = scores + bias
-            if (allowed := problem.allowed(rows, columns)) is not None:
+            if problem.bias is not None:
+                scores = scores + problem.bias.scores(rows, columns)
+            if isinstance(allowed, Tensor):
                 scores = scores.masked_fill(~allowed, -torch.inf)
             new_largest = torch.maximum(largest, scores.detach().amax(-1, keepdim=True))
             shift = new_largest.masked_fill(new_largest == -torch.inf, 0.0)  # nothing allowed so far
@@ -240,6 +249,8 @@ class Chunked(Kernel):
             rescale = torch.exp(largest - shift)
             total = total * rescale + weights.sum(-1, keepdim=True)
             out = out * rescale + weights @ v
+            if problem.bias is not None and problem.bias.brings_values:
+                out = out + problem.bias.values(weights, rows, columns)
             largest = new_largest
         return out / total.masked_fill(total == 0.0, 1.0)
 
@@ -252,11 +263,22 @@ def each_head(x: Tensor, heads: int) -> Tensor:
 def _choose(problem: Problem) -> str:
     """Fused where it can; else chunked where all pairs at once would take more than about 256 MB."""
     batch, heads, num_queries, num_keys = problem.size
+    chunks = KERNELS["chunked"].refuses(problem) is None
     if KERNELS["fused"].refuses(problem) is None:
+        # It takes a mask or a bias whole, and computes pairs that are masked.
+        asked = problem.bias is not None or type(problem.mask) not in (Mask, Causal, Padding)
+        whole = num_queries * num_keys * (1 if problem.bias is None else heads) * asked
+        sparse = whole > LARGE >> 4 and problem.mask.reach(num_keys) * SPARSE < num_keys
+        if chunks and (sparse or whole >= LARGE) and not isinstance(problem.bias, TableBias):
+            return "chunked"
         # One query is a row times a matrix, for which the fused kernel's set-up costs more than it saves.
         return "fused" if num_queries > 1 else "reference"
     pairs = batch * heads * num_queries * num_keys * problem.q.shape[-1]
-    return "chunked" if pairs > 1 << 26 and KERNELS["chunked"].refuses(problem) is None else "reference"
+    return "chunked" if pairs > LARGE and chunks else "reference"
+
+
+def _bias(bias: Tensor | Bias | None) -> Bias | None:
+    return TableBias(bias) if isinstance(bias, Tensor) else bias
 
 
 def _fits(x: Tensor, size: tuple[int, ...], what: str) -> None:

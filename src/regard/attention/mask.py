@@ -1,15 +1,15 @@
 """Masks: who may attend to whom, as values that compose. True means: may attend.
 
-A mask knows no tensor shapes until it is asked about a `Grid` of queries and keys; it then answers with a boolean
-tensor that broadcasts to (B, H, T, S), or None where everything is allowed. Queries are the last T of S places
-(bottom-right alignment), because with a cache the newest queries look at all keys so far.
+A mask is a tree of parts, each frozen and printable. It knows no tensor shapes until it is asked about a `Grid`, a
+block of queries and keys. Queries are the last T of S places (bottom-right alignment), because with a cache the newest
+queries look at all keys so far.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -17,121 +17,126 @@ from torch import Tensor
 from regard.errors import UserError
 
 Table = Tensor | Sequence[Any]  # nested lists will do where a mask is made
+SHOWN = 8  # numbers of a tensor that a printed mask shows
 
 
 @dataclass(frozen=True, eq=False)
 class Grid:
     """A block of queries x keys that a mask is asked about.
 
-    `rows` (T,) and `columns` (S,) are indices into the whole, whose size is `shape`; `starts` (B,) is the index at
-    which each sentence begins, where rows are filled up on the left.
+    `rows` and `columns` are places in the whole, whose size is `shape`; `starts` (B,) is the place at which each
+    sentence begins, where rows are filled up on the left.
     """
 
-    rows: Tensor
-    columns: Tensor
+    rows: range
+    columns: range
     shape: tuple[int, int]
+    device: torch.device | None = None
     starts: Tensor | None = None
 
     @staticmethod
     def whole(num_queries: int, num_keys: int, device: torch.device | None = None) -> Grid:
-        rows, columns = (torch.arange(n, device=device) for n in (num_queries, num_keys))
-        return Grid(rows, columns, (num_queries, num_keys))
+        return Grid(range(num_queries), range(num_keys), (num_queries, num_keys), device)
 
     def block(self, rows: slice, columns: slice) -> Grid:
         return replace(self, rows=self.rows[rows], columns=self.columns[columns])
 
     @property
-    def seats(self) -> Tensor:
-        """The key index at which each query sits (T,)."""
-        return self.rows + (self.shape[1] - self.shape[0])
+    def size(self) -> tuple[int, int]:
+        return len(self.rows), len(self.columns)
 
     @property
-    def queries(self) -> Tensor:
-        """Positions of the queries, broadcastable to (B, 1, T, S)."""
-        return self._positions(self.seats)[:, None, :, None]
+    def seats(self) -> range:
+        """The place among the keys at which each query sits."""
+        ahead = self.shape[1] - self.shape[0]
+        return range(self.rows.start + ahead, self.rows.stop + ahead)
 
     @property
+    def distances(self) -> tuple[int, int]:
+        """How far keys lie after queries, at least and at most."""
+        return self.columns[0] - self.seats[-1], self.columns[-1] - self.seats[0]
+
+    def far(self) -> Tensor:
+        """How far each key lies after each query (1, 1, T, S)."""
+        return (self.index(self.columns)[None] - self.index(self.seats)[:, None])[None, None]
+
     def keys(self) -> Tensor:
         """Positions of the keys, broadcastable to (B, 1, T, S)."""
-        return self._positions(self.columns)[:, None, None, :]
+        columns = self.index(self.columns)[None]
+        return (columns if self.starts is None else columns - self.starts[:, None])[:, None, None, :]
 
-    def _positions(self, index: Tensor) -> Tensor:
-        return index[None] if self.starts is None else index[None] - self.starts[:, None]
+    def index(self, places: range) -> Tensor:
+        return torch.arange(places.start, places.stop, device=self.device)
 
 
 @dataclass(frozen=True, eq=False)
 class Mask:
-    """A rule; without one everything may attend to everything, which is the neutral element of `&`."""
-
-    rule: Callable[[Grid], Tensor | None] | None = None
+    """Everything may attend to everything, which is the neutral element of `&`; its subclasses forbid something."""
 
     def allowed(self, grid: Grid) -> Tensor | None:
-        return None if self.rule is None else self.rule(grid)
+        """Booleans that broadcast to (B, H, T, S), or None where everything is allowed."""
+        return None
+
+    def block(self, grid: Grid) -> bool | Tensor:
+        """True where all of a block is allowed, False where nothing is, else as `allowed`."""
+        return _settled(self.allowed(grid))
+
+    def reach(self, num_keys: int) -> int:
+        """Keys that a query may attend to, at most."""
+        return num_keys
+
+    def to(self, device: torch.device | str) -> Self:
+        moved = {f.name: getattr(self, f.name) for f in fields(self)}
+        return replace(self, **{name: x.to(device) for name, x in moved.items() if isinstance(x, Tensor | Mask)})
 
     def __and__(self, other: Mask) -> Mask:
-        if self.rule is None:
+        if type(self) is Mask:
             return other
-        return self if other.rule is None else Mask(lambda grid: _both(self.allowed(grid), other.allowed(grid)))
+        return self if type(other) is Mask else And(self, other)
 
     def __or__(self, other: Mask) -> Mask:
-        if self.rule is None or other.rule is None:
-            return Mask()
-        return Mask(lambda grid: _either(self.allowed(grid), other.allowed(grid)))
+        return Mask() if Mask in (type(self), type(other)) else Or(self, other)
+
+    def __repr__(self) -> str:
+        values = [getattr(self, f.name) for f in fields(self)]
+        return f"{type(self).__name__}({', '.join(_shown(value) for value in values if value is not None)})"
 
     def shifted(self, starts: Tensor | None) -> Mask:
-        """The same mask where sentence b begins at index starts[b]: what lies before it is padding."""
-        if starts is None:
-            return self
-
-        def rule(grid: Grid) -> Tensor | None:
-            grid = replace(grid, starts=starts)
-            return _both(grid.keys >= 0, self.allowed(grid))
-
-        return Mask(rule)
+        """The same mask where sentence b begins at place starts[b]: what lies before it is padding."""
+        return self if starts is None else Shifted(self, starts)
 
     @staticmethod
     def causal() -> Mask:
         """No key after the query."""
-        return CAUSAL
+        return Causal()
 
     @staticmethod
     def padding(lengths: Table) -> Mask:
         """Only the first lengths[b] keys of sentence b."""
-        own = _axes(lengths, (1,), "lengths of a padding mask")[:, None, None, None]
-        return Mask(lambda grid: grid.keys < own)
+        return Padding(_axes(lengths, (1,), "lengths of a padding mask"))
 
     @staticmethod
     def window(size: int) -> Mask:
         """Keys fewer than `size` steps away, on either side; with `causal`, the last `size` keys."""
         if size < 1:
             raise UserError(f"window of {size} leaves nothing to attend to; use 1 (itself alone) or more")
-        return Mask(lambda grid: (grid.keys - grid.queries).abs() < size)
+        return Window(size)
 
     @staticmethod
     def segments(ids: Table, query_ids: Table | None = None) -> Mask:
         """Packed documents: keys of the same segment; ids (B, S), and (B, T) where queries have their own."""
-        of_keys = _axes(ids, (2,), "segment ids")
-        if query_ids is None:
-            return Mask(lambda grid: _seated(of_keys, grid, "segment ids") == _keyed(of_keys, grid, "segment ids"))
-        of_queries = _axes(query_ids, (2,), "segment ids of queries")
-
-        def rule(grid: Grid) -> Tensor:
-            queries = _pick(of_queries, grid.rows, grid.shape[0], "segment ids of queries")[:, None, :, None]
-            return queries == _keyed(of_keys, grid, "segment ids")
-
-        return Mask(rule)
+        of_queries = None if query_ids is None else _axes(query_ids, (2,), "segment ids of queries")
+        return Segments(_axes(ids, (2,), "segment ids"), of_queries)
 
     @staticmethod
     def globals(which: Table) -> Mask:
         """Pairs in which the query or the key is global, (S,) or (B, S) booleans; made to be joined with `|`."""
-        name = "global tokens"
-        own = torch.atleast_2d(_boolean(which, (1, 2), name))
-        return Mask(lambda grid: _seated(own, grid, name) | _keyed(own, grid, name))
+        return Globals(torch.atleast_2d(_boolean(which, (1, 2), "global tokens")))
 
     @staticmethod
     def prefix(lengths: Table) -> Mask:
         """Causal, but the first lengths[b] keys are seen by all [Raffel+ 2020, prefix LM]."""
-        return CAUSAL | Mask.padding(lengths)
+        return Mask.causal() | Mask.padding(lengths)
 
     @staticmethod
     def permutation(order: Table, *, sees_itself: bool = True) -> Mask:
@@ -139,29 +144,145 @@ class Mask:
 
         Without `sees_itself` it is XLNet's query stream, which must not look at the word it predicts.
         """
-        ranks = torch.atleast_2d(_axes(order, (1, 2), "order")).argsort(-1)
-        compare = torch.le if sees_itself else torch.lt
-        return Mask(lambda grid: compare(_keyed(ranks, grid, "order"), _seated(ranks, grid, "order")))
+        return Permutation(torch.atleast_2d(_axes(order, (1, 2), "order")).argsort(-1), sees_itself)
 
     @staticmethod
     def matrix(allowed: Table) -> Mask:
         """Any 0/1 matrix: (T, S), (B, T, S) or (B, H, T, S)."""
         table = _boolean(allowed, (2, 3, 4), "mask matrix")
-        table = table[:, None] if table.dim() == 3 else table[(None,) * (4 - table.dim())]
-
-        def rule(grid: Grid) -> Tensor:
-            if tuple(table.shape[-2:]) != grid.shape:
-                raise UserError(
-                    f"mask matrix of {tuple(table.shape[-2:])} queries x keys does not fit "
-                    f"{grid.shape[0]} queries and {grid.shape[1]} keys; build it with those two sizes"
-                )
-            return table[..., grid.rows, :][..., grid.columns]
-
-        return Mask(rule)
+        return Matrix(table[:, None] if table.dim() == 3 else table[(None,) * (4 - table.dim())])
 
 
-# One object, because fused kernels know it. A single query sits at the last key, and sees all.
-CAUSAL = Mask(lambda grid: None if grid.shape[0] == 1 else grid.keys <= grid.queries)
+@dataclass(frozen=True, eq=False, repr=False)
+class Causal(Mask):
+    def allowed(self, grid: Grid) -> Tensor | None:
+        return None if grid.distances[1] <= 0 else grid.far() <= 0
+
+    def block(self, grid: Grid) -> bool | Tensor:
+        return False if grid.distances[0] > 0 else super().block(grid)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Window(Mask):
+    size: int
+
+    def reach(self, num_keys: int) -> int:
+        return min(num_keys, 2 * self.size - 1)
+
+    def allowed(self, grid: Grid) -> Tensor | None:
+        nearest, farthest = grid.distances
+        return None if -self.size < nearest and farthest < self.size else grid.far().abs() < self.size
+
+    def block(self, grid: Grid) -> bool | Tensor:
+        nearest, farthest = grid.distances
+        return False if nearest >= self.size or farthest <= -self.size else super().block(grid)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Padding(Mask):
+    lengths: Tensor  # (B,)
+
+    def allowed(self, grid: Grid) -> Tensor:
+        return grid.keys() < self.lengths[:, None, None, None]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Segments(Mask):
+    ids: Tensor  # of the keys (B, S)
+    of_queries: Tensor | None  # (B, T), or those of the keys where they sit
+
+    def allowed(self, grid: Grid) -> Tensor:
+        keys = _keyed(self.ids, grid, "segment ids")
+        if self.of_queries is None:
+            return _seated(self.ids, grid, "segment ids") == keys
+        return _pick(self.of_queries, grid.rows, grid.shape[0], "segment ids of queries")[:, None, :, None] == keys
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Globals(Mask):
+    which: Tensor  # (1|B, S)
+
+    def allowed(self, grid: Grid) -> Tensor:
+        return _seated(self.which, grid, "global tokens") | _keyed(self.which, grid, "global tokens")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Permutation(Mask):
+    ranks: Tensor  # of the keys in the order (1|B, S)
+    sees_itself: bool
+
+    def allowed(self, grid: Grid) -> Tensor:
+        compare = torch.le if self.sees_itself else torch.lt
+        return compare(_keyed(self.ranks, grid, "order"), _seated(self.ranks, grid, "order"))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Matrix(Mask):
+    table: Tensor  # (1|B, 1|H, T, S)
+
+    def allowed(self, grid: Grid) -> Tensor:
+        if tuple(self.table.shape[-2:]) != grid.shape:
+            raise UserError(
+                f"mask matrix of {tuple(self.table.shape[-2:])} queries x keys does not fit "
+                f"{grid.shape[0]} queries and {grid.shape[1]} keys; build it with those two sizes"
+            )
+        rows, columns = grid.rows, grid.columns
+        return self.table[..., rows.start : rows.stop, columns.start : columns.stop]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Shifted(Mask):
+    """A mask where sentence b begins at place starts[b]."""
+
+    mask: Mask
+    starts: Tensor  # (B,)
+
+    def allowed(self, grid: Grid) -> Tensor | None:
+        grid = replace(grid, starts=self.starts)
+        return _both(grid.keys() >= 0, self.mask.allowed(grid))
+
+    def block(self, grid: Grid) -> bool | Tensor:
+        return False if self.mask.block(replace(grid, starts=self.starts)) is False else super().block(grid)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class And(Mask):
+    first: Mask
+    second: Mask
+
+    def reach(self, num_keys: int) -> int:
+        return min(self.first.reach(num_keys), self.second.reach(num_keys))
+
+    def allowed(self, grid: Grid) -> Tensor | None:
+        return _both(self.first.allowed(grid), self.second.allowed(grid))
+
+    def block(self, grid: Grid) -> bool | Tensor:
+        if (first := self.first.block(grid)) is False or (second := self.second.block(grid)) is False:
+            return False
+        return _settled(_both(*(None if part is True else part for part in (first, second))))
+
+    def __repr__(self) -> str:
+        return f"({self.first} & {self.second})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Or(Mask):
+    first: Mask
+    second: Mask
+
+    def allowed(self, grid: Grid) -> Tensor | None:
+        first, second = self.first.allowed(grid), self.second.allowed(grid)
+        return None if first is None or second is None else _fitting(first, second) | second
+
+    def block(self, grid: Grid) -> bool | Tensor:
+        if (first := self.first.block(grid)) is True or (second := self.second.block(grid)) is True:
+            return True
+        if first is False or second is False:
+            return second if first is False else first
+        return _settled(_fitting(first, second) | second)
+
+    def __repr__(self) -> str:
+        return f"({self.first} | {self.second})"
 
 
 def _both(first: Tensor | None, second: Tensor | None) -> Tensor | None:
@@ -170,14 +291,17 @@ def _both(first: Tensor | None, second: Tensor | None) -> Tensor | None:
     return _fitting(first, second) & second
 
 
-def _either(first: Tensor | None, second: Tensor | None) -> Tensor | None:
-    return None if first is None or second is None else _fitting(first, second) | second
+def _settled(allowed: Tensor | None) -> bool | Tensor:
+    """As the answer for a block."""
+    if allowed is None or bool(allowed.all()):
+        return True
+    return allowed if bool(allowed.any()) else False
 
 
-def _pick(table: Tensor, index: Tensor, size: int, what: str) -> Tensor:
+def _pick(table: Tensor, places: range, size: int, what: str) -> Tensor:
     if table.shape[1] != size:
         raise UserError(f"{what} cover {table.shape[1]} places but there are {size}; give one for each place")
-    return table[:, index]
+    return table[:, places.start : places.stop]
 
 
 def _keyed(table: Tensor, grid: Grid, what: str) -> Tensor:
@@ -215,3 +339,9 @@ def _boolean(x: Table, axes: tuple[int, ...], what: str) -> Tensor:
     if x.dtype != torch.bool and (x.is_floating_point() or bool(((x != 0) & (x != 1)).any())):
         raise UserError(f"{what} of {x.dtype} are not 0/1; use booleans (True = may attend), or bias= for numbers")
     return _axes(x.bool(), axes, what)
+
+
+def _shown(value: Any) -> str:
+    if not isinstance(value, Tensor):
+        return repr(value)
+    return repr(value.tolist()) if value.numel() <= SHOWN else "x".join(map(str, value.shape))

@@ -58,16 +58,12 @@ class MultiheadAttention(nn.Module):
         how: dict[str, Any] = {"score": self.score, "mask": mask, "bias": bias, "prepared": True}
         if site.key:
             how |= {"dropout": self.config.dropout, "key": site.key.fold(site.path, "weights")}
-        if site.trace is None and not self.position.needs_weights:
+        if site.trace is None:
             out = attend(q, memory.k, memory.v, kernel=self.config.kernel, **how)
         else:
             attended = attend_with_weights(q, memory.k, memory.v, **how)
-            if site.trace is not None:
-                site.trace.record(site.path, attended.weights)
-            mixed = self.position.mix(attended.weights, queries, keys)
-            out = attended.out if mixed is None else attended.out + mixed
-            if site.trace is not None:
-                out = site.trace.heads(site.path, out)
+            site.trace.record(site.path, attended.weights)
+            out = site.trace.heads(site.path, attended.out)
         return self.to_out(out.transpose(1, 2).flatten(2))
 
     def _split(self, x: Tensor, heads: int | None = None) -> Tensor:

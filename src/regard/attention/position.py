@@ -8,10 +8,12 @@ tensors (1, T) or (B, T), counted from 0.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from regard.attention.bias import ALL, Bias
 from regard.attention.config import PositionConfig, alibi_slopes
 from regard.attention.encoding import ENCODINGS, Encoding, wavelengths
 from regard.errors import UserError
@@ -38,16 +40,9 @@ class Position(nn.Module):
         """On values (B, G, S, E)."""
         return x
 
-    def bias(self, q: Tensor, queries: Tensor, keys: Tensor) -> Tensor | None:
-        """On scores: (B, H, T, S) or broadcastable, to be added; from q and the positions of queries and keys."""
+    def bias(self, q: Tensor, queries: Tensor, keys: Tensor) -> Bias | None:
+        """On scores, and perhaps on values through the weights; from q and the positions of queries and keys."""
         return None
-
-    def mix(self, weights: Tensor, queries: Tensor, keys: Tensor) -> Tensor | None:
-        """On values through the weights (B, H, T, S): what to add to the output (B, H, T, E)."""
-        return None
-
-    needs_weights = False
-    """Whether `mix` gives anything; it rules out kernels that never hold the weights."""
 
 
 class Added(Position):
@@ -80,27 +75,41 @@ class Shaw(Position):
     One table for all heads, as in the paper. The key side becomes a bias q · a / sqrt(D): no (T, S, D) tensor.
     """
 
-    needs_weights = True
-
     def __init__(self, width: int, clip: int) -> None:
         super().__init__()
         self.clip = clip
         self.key_table = nn.Parameter(nn.init.kaiming_uniform_(torch.empty(2 * clip + 1, width), a=1))
         self.value_table = nn.Parameter(nn.init.kaiming_uniform_(torch.empty(2 * clip + 1, width), a=1))
 
-    def distances(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """Rows of the tables: (1|B, T), (1|B, S) -> (1|B, 1, T, S)."""
-        far = (keys[:, None, :] - queries[:, :, None]).clamp(-self.clip, self.clip) + self.clip
-        return far[:, None]
-
-    def bias(self, q: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
+    def bias(self, q: Tensor, queries: Tensor, keys: Tensor) -> Bias:
         answers = (q * q.shape[-1] ** -0.5) @ self.key_table.T  # -> (B, H, T, 2 clip + 1)
-        index = self.distances(queries, keys).expand(*q.shape[:2], -1, -1)
-        return answers.gather(-1, index)
+        return ShawBias(answers, self.value_table, self.clip, queries, keys)
 
-    def mix(self, weights: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
-        index = self.distances(queries, keys).expand_as(weights)
+
+@dataclass(frozen=True, eq=False)
+class ShawBias(Bias):
+    """What each query answers to each distance, and the values of distances."""
+
+    brings_values = True
+
+    answers: Tensor  # (B, H, T, 2 clip + 1)
+    value_table: Tensor
+    clip: int
+    queries: Tensor
+    keys: Tensor
+
+    def distances(self, rows: slice, columns: slice) -> Tensor:
+        """Rows of the tables (1|B, 1, T, S)."""
+        far = self.keys[:, None, columns] - self.queries[:, rows, None]
+        return (far.clamp(-self.clip, self.clip) + self.clip)[:, None]
+
+    def scores(self, rows: slice = ALL, columns: slice = ALL) -> Tensor:
+        answers = self.answers[:, :, rows]
+        return answers.gather(-1, self.distances(rows, columns).expand(*answers.shape[:2], -1, -1))
+
+    def values(self, weights: Tensor, rows: slice = ALL, columns: slice = ALL) -> Tensor:
         per_distance = weights.new_zeros(*weights.shape[:3], len(self.value_table))
+        index = self.distances(rows, columns).expand_as(weights)
         return per_distance.scatter_add(-1, index, weights) @ self.value_table
 
 
@@ -133,9 +142,20 @@ class Alibi(Position):
         super().__init__()
         self.register_buffer("slopes", torch.from_numpy(alibi_slopes(num_heads)), persistent=False)
 
-    def bias(self, q: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
-        distance = (keys[:, None, :] - queries[:, :, None]).abs()[:, None]
-        return -(self.slopes[:, None, None] * distance).to(q.dtype)
+    def bias(self, q: Tensor, queries: Tensor, keys: Tensor) -> Bias:
+        return AlibiBias(self.slopes, queries, keys, q.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class AlibiBias(Bias):
+    slopes: Tensor  # (H,)
+    queries: Tensor
+    keys: Tensor
+    dtype: torch.dtype
+
+    def scores(self, rows: slice = ALL, columns: slice = ALL) -> Tensor:
+        distance = (self.keys[:, None, columns] - self.queries[:, rows, None]).abs()[:, None]
+        return -(self.slopes[:, None, None] * distance).to(self.dtype)
 
 
 def steps(num_queries: int, num_keys: int, starts: Tensor | None, device: torch.device) -> Places:
