@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from torch import Tensor
 
@@ -14,12 +15,16 @@ class Bias:
 
     brings_values = False
 
-    def scores(self, rows: slice = ALL, columns: slice = ALL) -> Tensor:
-        """What is added to the scores of a block, broadcastable to (B, H, T, S)."""
+    def of(self, rows: slice) -> Self:
+        """The same for some of the queries."""
         raise NotImplementedError  # abstract
 
-    def values(self, weights: Tensor, rows: slice = ALL, columns: slice = ALL) -> Tensor:
-        """What the weights of a block (B, H, T, S) bring back besides values (B, H, T, E)."""
+    def scores(self, columns: slice = ALL) -> Tensor:
+        """What is added to the scores of some keys, broadcastable to (B, H, T, S)."""
+        raise NotImplementedError  # abstract
+
+    def values(self, weights: Tensor, columns: slice = ALL) -> Tensor:
+        """What the weights of some keys (B, H, T, S) bring back besides values (B, H, T, E)."""
         raise NotImplementedError  # abstract
 
 
@@ -29,6 +34,8 @@ class TableBias(Bias):
 
     table: Tensor
 
-    def scores(self, rows: slice = ALL, columns: slice = ALL) -> Tensor:
-        part = self.table if self.table.shape[2] == 1 else self.table[:, :, rows]
-        return part if self.table.shape[3] == 1 else part[..., columns]
+    def of(self, rows: slice) -> Self:
+        return self if self.table.shape[2] == 1 else replace(self, table=self.table[:, :, rows])
+
+    def scores(self, columns: slice = ALL) -> Tensor:
+        return self.table if self.table.shape[3] == 1 else self.table[..., columns]

@@ -8,6 +8,7 @@ Every kernel equals `reference`; one that cannot do what is asked says why, and 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -216,31 +217,34 @@ class Chunked(Kernel):
         return "it never holds the weights that dropout would drop" if problem.dropout > 0.0 else None
 
     def __call__(self, problem: Problem) -> Tensor:
-        batch, heads, num_queries, num_keys = problem.size
+        batch, heads, _, num_keys = problem.size
         width = 1 if problem.score.scale(1) is not None else problem.q.shape[-1]  # a vector for each pair, or a number
         fitting = self.numbers // (batch * heads * min(self.columns, num_keys) * width)
         # Recomputed in backward: a block of queries is all that is ever held.
         recomputed = partial(checkpoint, use_reentrant=False, preserve_rng_state=False)
         outs, step = [], max(1, min(self.rows, fitting))
-        for start in range(0, num_queries, step):
-            part = partial(self._attend_rows, problem, slice(start, start + step))
+        # Split and not sliced: the gradient of a slice is as large as the whole.
+        keys, values = problem.k.split(self.columns, 2), problem.v.split(self.columns, 2)
+        for i, q in enumerate(problem.q.split(step, 2)):
+            part = partial(self._attend_rows, problem, slice(i * step, (i + 1) * step), q, keys, values)
             outs.append(recomputed(part) if torch.is_grad_enabled() else part())
         return torch.cat(outs, dim=2)
 
-    def _attend_rows(self, problem: Problem, rows: slice) -> Tensor:
-        heads = problem.q.shape[1]
-        q = problem.q[:, :, rows]
+    def _attend_rows(
+        self, problem: Problem, rows: slice, q: Tensor, keys: Sequence[Tensor], values: Sequence[Tensor]
+    ) -> Tensor:
+        heads, bias = q.shape[1], None if problem.bias is None else problem.bias.of(rows)
         largest = q.new_full((*q.shape[:3], 1), -torch.inf)
         total = q.new_zeros((*q.shape[:3], 1))
         out = q.new_zeros((*q.shape[:3], problem.v.shape[-1]))
-        starts = range(0, problem.k.shape[2], self.columns)
-        blocks = [(columns, problem.block(rows, columns)) for columns in (slice(s, s + self.columns) for s in starts)]
-        nothing = [(blocks[0][0], torch.zeros(1, 1, 1, 1, dtype=torch.bool, device=q.device))]  # zeros, with a gradient
-        for columns, allowed in [block for block in blocks if block[1] is not False] or nothing:
-            k, v = (each_head(x[:, :, columns], heads) for x in (problem.k, problem.v))
+        places = [slice(i * self.columns, (i + 1) * self.columns) for i in range(len(keys))]
+        blocks = [(i, allowed) for i, at in enumerate(places) if (allowed := problem.block(rows, at)) is not False]
+        nothing = [(0, torch.zeros(1, 1, 1, 1, dtype=torch.bool, device=q.device))]  # zeros, with a gradient
+        for i, allowed in blocks or nothing:
+            k, v = each_head(keys[i], heads), each_head(values[i], heads)
             scores = problem.score.pairs(q, k)
-            if problem.bias is not None:
-                scores = scores + problem.bias.scores(rows, columns)
+            if bias is not None:
+                scores = scores + bias.scores(places[i])
             if isinstance(allowed, Tensor):
                 scores = scores.masked_fill(~allowed, -torch.inf)
             new_largest = torch.maximum(largest, scores.detach().amax(-1, keepdim=True))
@@ -249,8 +253,8 @@ class Chunked(Kernel):
             rescale = torch.exp(largest - shift)
             total = total * rescale + weights.sum(-1, keepdim=True)
             out = out * rescale + weights @ v
-            if problem.bias is not None and problem.bias.brings_values:
-                out = out + problem.bias.values(weights, rows, columns)
+            if bias is not None and bias.brings_values:
+                out = out + bias.values(weights, places[i])
             largest = new_largest
         return out / total.masked_fill(total == 0.0, 1.0)
 

@@ -8,7 +8,7 @@ tensors (1, T) or (B, T), counted from 0.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -98,18 +98,20 @@ class ShawBias(Bias):
     queries: Tensor
     keys: Tensor
 
-    def distances(self, rows: slice, columns: slice) -> Tensor:
+    def of(self, rows: slice) -> ShawBias:
+        return replace(self, answers=self.answers[:, :, rows], queries=self.queries[:, rows])
+
+    def distances(self, columns: slice) -> Tensor:
         """Rows of the tables (1|B, 1, T, S)."""
-        far = self.keys[:, None, columns] - self.queries[:, rows, None]
+        far = self.keys[:, None, columns] - self.queries[:, :, None]
         return (far.clamp(-self.clip, self.clip) + self.clip)[:, None]
 
-    def scores(self, rows: slice = ALL, columns: slice = ALL) -> Tensor:
-        answers = self.answers[:, :, rows]
-        return answers.gather(-1, self.distances(rows, columns).expand(*answers.shape[:2], -1, -1))
+    def scores(self, columns: slice = ALL) -> Tensor:
+        return self.answers.gather(-1, self.distances(columns).expand(*self.answers.shape[:2], -1, -1))
 
-    def values(self, weights: Tensor, rows: slice = ALL, columns: slice = ALL) -> Tensor:
+    def values(self, weights: Tensor, columns: slice = ALL) -> Tensor:
         per_distance = weights.new_zeros(*weights.shape[:3], len(self.value_table))
-        index = self.distances(rows, columns).expand_as(weights)
+        index = self.distances(columns).expand_as(weights)
         return per_distance.scatter_add(-1, index, weights) @ self.value_table
 
 
@@ -153,8 +155,11 @@ class AlibiBias(Bias):
     keys: Tensor
     dtype: torch.dtype
 
-    def scores(self, rows: slice = ALL, columns: slice = ALL) -> Tensor:
-        distance = (self.keys[:, None, columns] - self.queries[:, rows, None]).abs()[:, None]
+    def of(self, rows: slice) -> AlibiBias:
+        return replace(self, queries=self.queries[:, rows])
+
+    def scores(self, columns: slice = ALL) -> Tensor:
+        distance = (self.keys[:, None, columns] - self.queries[:, :, None]).abs()[:, None]
         return -(self.slopes[:, None, None] * distance).to(self.dtype)
 
 
