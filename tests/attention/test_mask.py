@@ -191,3 +191,30 @@ def test_everything_is_neutral() -> None:
 def test_mistakes_are_told_with_a_remedy(make: Callable[[], object], message: str) -> None:
     with pytest.raises(UserError, match=message):
         make()
+
+
+def test_a_mask_prints_as_it_was_made() -> None:
+    mask = Mask.causal() & (Mask.padding([3, 2]) | Mask.globals(torch.zeros(20).bool()))
+    assert repr(mask) == "(Causal() & (Padding([3, 2]) | Globals(1x20)))"
+    assert repr(Mask.window(4).shifted(torch.tensor([0, 1]))) == "Shifted(Window(4), [0, 1])"
+
+
+def test_a_mask_moves_with_all_its_parts() -> None:
+    mask = (Mask.padding([3, 2]) & Mask.segments(torch.zeros(2, 3))).shifted(torch.tensor([0, 1]))
+    assert mask.allowed(Grid.whole(3, 3)) is not None
+    moved = mask.to("meta")
+    allowed = moved.allowed(Grid.whole(3, 3, torch.device("meta")))
+    assert allowed is not None
+    assert allowed.device.type == "meta"
+
+
+def test_blocks_that_are_decided_by_their_place_need_no_tensor() -> None:
+    mask = Mask.causal() & Mask.window(4)
+    grid = Grid.whole(64, 64)
+    answers = [
+        [mask.block(grid.block(slice(t, t + 8), slice(s, s + 8))) for s in range(0, 64, 8)] for t in range(0, 64, 8)
+    ]
+    for i, row in enumerate(answers):
+        for j, answer in enumerate(row):
+            assert (answer is False) == (j > i or j < i - 1)
+    assert Mask.causal().block(grid.block(slice(32, 40), slice(0, 8))) is True
