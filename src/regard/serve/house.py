@@ -11,7 +11,7 @@ from typing import Any
 
 from regard.errors import UserError
 from regard.serve.config import Limits
-from regard.serve.desk import LINE, Desk
+from regard.serve.desk import LINE, Desk, RefusedError
 from regard.serve.keys import own_names
 from regard.serve.languages import NAMES, Languages, directions
 
@@ -71,6 +71,16 @@ class House:
         waiting, restarts = sum(len(desk.waiting) for desk in desks), sum(desk.restarts for desk in desks)
         return {"ready": all(desk.ready for desk in desks), "waiting": waiting, "restarts": restarts}
 
+    def place(self, name: str | None, verb: str | None = None) -> Place:
+        """The model of a name, or the first; it has to be one that does what the verb says."""
+        for place in self.places:
+            if name in (None, place.name):
+                if verb is not None and verb not in place.desk.model["verbs"]:
+                    does = f"is for {place.desk.model['task']} and does not {verb}; ask /api/run"
+                    raise RefusedError(400, f"{place.name} {does}", param="model")
+                return place
+        raise RefusedError(404, "there is no such model; GET /v1/models names them", param="model")
+
     @property
     def languages(self) -> dict[str, str]:
         """By code, their names where they are known."""
@@ -79,7 +89,7 @@ class House:
     async def open(self) -> None:
         for place in self.places:
             await place.desk.open()
-            if place.desk.model["task"] == "translation":
+            if "translate" in place.desk.model["verbs"]:
                 found = directions(place.folder, place.desk.model["tags"], place.languages)
                 self.directions += [Direction(place, *each) for each in found]
 

@@ -65,9 +65,12 @@ class Answerer(Runnable):
         shown = [f"{name:15} {x:.4f}" if abs(x) <= 1 else f"{name:15} {x:.2f}" for name, x in scores.items()]
         return Evaluation({"examples": len(examples), **scores}, [f"{len(examples):,} examples", *shown])
 
-    def attend(self, text: str, target: str | None = None) -> Look:
+    def served(self) -> dict[str, Any]:
+        return {**super().served(), "parts": self.reads[0], "reads": self.reads[1]}
+
+    def attend(self, text: str, target: str | None = None, *, shown: int | None = None) -> Look:
         check_silent(target)
-        told, words = self.explain(text), self.tokenizer
+        told, words = self.explain(text, shown), self.tokenizer
         known = [i for i in told.source if i < words.vocabulary]
         plain = iter(zip(words.pieces(known), words.words(known), strict=True))
         pieces, groups = list[str](), list[int]()
@@ -87,16 +90,18 @@ class Answerer(Runnable):
     def question(self) -> LabelTask:
         return self.layout.config.question
 
+    @property
+    def reads(self) -> tuple[int, str]:
+        """What a line holds: at least so many parts, with a tab between them, and which."""
+        own = {"choice": (3, "a context and two choices or more"), "spans": (2, "a document and a question")}
+        return own.get(self.question, (2, "two texts") if self.layout.config.pairs else (1, "a text"))
+
     def example(self, line: str, number: int = 1) -> Example:
         """What a line asks; raises UserError where it does not hold what it should."""
         if self.question == "tagging":
             return Example(tuple(line.split()), None, number)
-        texts, pairs = tuple(line.split("\t")), self.layout.config.pairs
-        fits, wanted = {
-            "choice": (len(texts) >= 3, "a context and two choices or more"),
-            "spans": (len(texts) == 2, "a document and a question"),
-        }.get(self.question, (len(texts) == 1 + pairs, "two texts" if pairs else "a text"))
-        if not fits:
+        texts, (least, wanted) = tuple(line.split("\t")), self.reads
+        if len(texts) < least or (len(texts) > least and self.question != "choice"):
             raise UserError(f"line {number} holds {len(texts)} parts; give {wanted}, with a tab between them")
         return Example(texts, None, number)
 
@@ -109,7 +114,7 @@ class Answerer(Runnable):
         """What is said of labelled examples, and what was wanted."""
         return [each.said for each in self.answer(examples, tick)], wanted_of(self.question, examples)
 
-    def explain(self, line: str) -> Explanation:
+    def explain(self, line: str, shown: int | None = None) -> Explanation:
         """What each token looked at."""
         import torch
 
@@ -117,7 +122,8 @@ class Answerer(Runnable):
             raise UserError("the text is blank; give one to look at")
         trace, unit = Trace(), next(self.layout.units([self.example(line)]))
         batch = Batch.of([unit[:1]])  # of choices the first
-        check_size(self.model, *[batch.texts.tokens.shape[1]] * 2)
+        length = batch.texts.tokens.shape[1]
+        check_size(self.model, length, length, shown=shown)
         with torch.no_grad():
             self.model.see(batch.texts, batch.segments, Site(trace=trace))
         if not trace.records:
