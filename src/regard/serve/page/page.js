@@ -122,14 +122,13 @@ async function run(text, signal) {
   const { results: [found] } = await ask("/api/run", { text, ...choice.ask, options: choice.options }, signal);
   $("said").replaceChildren(...answered(text, found));
   $("said").classList.remove("stale");
-  $("score").textContent = found.probability?.toFixed ? `probability ${found.probability.toFixed(3)}` : "";
-  $("copy").disabled = false;
+  $("score").textContent = found.start === undefined ? "" : `probability ${found.probability.toFixed(3)}`;
   return found.line;
 }
 
 function answered(text, { line, vector, blanks, all, start, end, answer, text: filled }) {
   if (vector) return [`${vector.slice(0, MANY).map((x) => x.toFixed(3)).join("  ")} … (${vector.length} numbers)`];
-  if (blanks) return [filled, ...blanks.map((words) => bars(words.map((each) => [each.word, each.probability])))];
+  if (blanks) return [part(filled, "filled"), ...blanks.map((words) => bars(words.map((each) => [each.word, each.probability])))];
   if (all) return [bars(all.slice(0, MANY).map((each) => [each.label, each.probability]))];
   if (Array.isArray(answer)) return spaced(text.trim().split(/\s+/).map((word, i) => tagged(word, answer[i])));
   if (start === undefined) return [line];
@@ -310,7 +309,7 @@ function choose(i) {
   $("model").value = i;
   $("translator").hidden = writes;
   $("teller").hidden = !writes;
-  for (const id of ["swap", "others", "file"]) $(id).hidden = !translates;
+  for (const id of ["swap", "copy", "others", "file", "moved"]) $(id).hidden = !translates;
   viewed = {};
   tellOf(null);
   if (writes) return;
