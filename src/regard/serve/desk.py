@@ -54,8 +54,7 @@ class Task:
     heard: Heard | None = None
     answer: asyncio.Future[Any] = field(default_factory=asyncio.Future)
     tries: int = 0
-    alone: bool = False
-    """Whether it is done by itself, as a job that it was part of failed."""
+    alone: bool = False  # as a job that it was part of failed
 
 
 @dataclass(eq=False)

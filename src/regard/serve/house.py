@@ -73,13 +73,12 @@ class House:
 
     def place(self, name: str | None, verb: str | None = None) -> Place:
         """The model of a name, or the first; it has to be one that does what the verb says."""
-        for place in self.places:
-            if name in (None, place.name):
-                if verb is not None and verb not in place.desk.model["verbs"]:
-                    does = f"is for {place.desk.model['task']} and does not {verb}; ask /api/run"
-                    raise RefusedError(400, f"{place.name} {does}", param="model")
-                return place
-        raise RefusedError(404, "there is no such model; GET /v1/models names them", param="model")
+        place = next((each for each in self.places if name in (None, each.name)), None)
+        if place is None:
+            raise RefusedError(404, "there is no such model; GET /v1/models names them", param="model")
+        if verb not in (None, *place.desk.model["verbs"]):
+            raise RefusedError(400, f"{place.name} does not {verb}; POST /api/run takes any model", param="model")
+        return place
 
     @property
     def languages(self) -> dict[str, str]:

@@ -23,9 +23,9 @@ def described(model: Runnable) -> dict[str, Any]:
     """What the service says of a model, which is ready then, so that no request waits for that."""
     spec, own, about = model.loaded.spec, model.loaded.search, model.served()
     lanes = engine.threads if isinstance(engine := vars(model).get("engine"), NativeEngine) else 1
-    beam = own.size if isinstance(own, Beam) else 1
     common = {"task": spec.name, "verbs": [*spec.verbs], "engine": "torch, float32", "max_length": model.max_length}
-    return {**common, "lanes": lanes, "beam": beam, "tokens": 0, "parts": 1, "reads": "a text", "options": {}, **about}
+    common |= {"lanes": lanes, "beam": own.size if isinstance(own, Beam) else 1}
+    return {**common, "tokens": 0, "parts": 1, "reads": "a text", "options": {}, **about}
 
 
 def alone_of(model: Any) -> Any:

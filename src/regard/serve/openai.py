@@ -110,7 +110,7 @@ async def embed(house: House, request: Request) -> JSONResponse:
     if given.encoding_format == "base64":
         vectors = tuple(base64.b64encode(np.array(vector, "<f4").tobytes()).decode() for vector in vectors)
     data = [{"object": "embedding", "index": i, "embedding": vector} for i, vector in enumerate(vectors)]
-    usage = {"prompt_tokens": sum(counts), "total_tokens": sum(counts)}
+    usage = dict.fromkeys(("prompt_tokens", "total_tokens"), sum(counts))
     return JSONResponse({"object": "list", "data": data, "model": given.model, "usage": usage})
 
 

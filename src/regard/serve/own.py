@@ -47,15 +47,14 @@ class Translate(Ask):
     alignment: bool = False
 
 
-Value = Name | bool | Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)] | FiniteFloat
-
-
 class Run(BaseModel):
     """Texts as lines of `regard run`, with options of that model's task; by default of the first model."""
 
     model: Name | None = None
     text: Texts
-    options: dict[Name, Value | Annotated[list[Name], Field(max_length=MOST.stops)] | None] = Field(default={})
+    options: dict[
+        Name, Name | bool | int | FiniteFloat | Annotated[list[Name], Field(max_length=MOST.stops)] | None
+    ] = {}
 
 
 class Attention(Ask):
@@ -89,9 +88,8 @@ async def run(house: House, request: Request) -> JSONResponse:
     place, texts = house.place(given.model), listed(given.text)
     task, schema = place.desk.model["task"], TASKS[place.desk.model["task"]].run
     options = accepted(schema, {name: value for name, value in given.options.items() if value is not None})
-    how: dict[str, Any] = {"do": "run", "options": options}
-    if issubclass(schema, SearchOptions):
-        how["apart"] = time.monotonic_ns()  # not merged: what is sampled depends on the number of the line
+    apart = issubclass(schema, SearchOptions) and time.monotonic_ns()  # samples depend on the number of the line
+    how = {"do": "run", "options": options, "apart": apart}
     work = place.desk.ask(how, texts, _size(place.desk.model, texts, options))
     results = [{"input": text, **each} for text, each in zip(texts, await while_there(request, work), strict=True)]
     return JSONResponse({"model": place.name, "task": task, "results": results})
@@ -131,7 +129,7 @@ def _size(model: dict[str, Any], texts: list[str], options: dict[str, Any]) -> i
     bounds |= {"characters, a context with each choice,": (read or 1, MOST.all_characters)}
     for name, (value, most) in bounds.items():
         if not 1 <= value <= most and name != "seed":
-            raise UserError(f"{name} {value:,} is outside 1 to {most:,}; ask for less at once")
+            raise UserError(f"{name} {f'{value:,}'[:20]} is outside 1 to {most:,}; ask for less at once")
     labels = 1 + sum(value.count(",") for value in options.values() if isinstance(value, str))
     each = [LINE + 4 * (tokens or model["tokens"]) + n * len(t.encode()) for n, t in zip(times, texts, strict=True)]
     return int(max(best, options.get("beam") or model["beam"]) * labels * sum(each))

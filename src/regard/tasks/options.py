@@ -79,8 +79,7 @@ def made(schema: type[Options], given: Mapping[str, Any]) -> Any:
 
 
 def accepted(schema: type[Options], options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a request, each of its declared type; raises UserError for one that names a file, which is one of
-    this machine, or that asks for something else than an answer to each text."""
+    """The options of a request, each of its declared type; none names a file, which would be one of this machine."""
     kinds = {each.name: each.metadata["kind"] or type(each.default) for each in fields(schema)}
     names = [name for name, kind in kinds.items() if not issubclass(kind, Path)]
     if unknown := next((name for name in options if name not in names), None):

@@ -141,8 +141,7 @@ class Runnable:
         return {}
 
     def attend(self, text: str, target: str | None = None, *, shown: int | None = None) -> Look:
-        """What the model attended to: of its own output, or of another. A map of more weights than `shown` is refused
-        before anything is computed."""
+        """What the model attended to, of its own output or another; maps of more weights than `shown` are refused."""
         raise NotImplementedError  # abstract
 
     def look(self, told: Explanation, *, searched: bool = False) -> Look:

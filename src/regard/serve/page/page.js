@@ -119,11 +119,11 @@ async function translate(text, signal) {
 
 // What a model says that neither translates nor goes on with a text, by what its answer holds.
 async function run(text, signal) {
-  const { results: [found] } = await ask("/api/run", { text, ...choice.ask, options: choice.options }, signal);
-  $("said").replaceChildren(...answered(text, found));
+  const { results: [result] } = await ask("/api/run", { text, ...choice.ask, options: choice.options }, signal);
+  $("said").replaceChildren(...answered(text, result));
   $("said").classList.remove("stale");
-  $("score").textContent = found.start === undefined ? "" : `probability ${found.probability.toFixed(3)}`;
-  return found.line;
+  $("score").textContent = result.start === undefined ? "" : `probability ${result.probability.toFixed(3)}`;
+  return result.line;
 }
 
 function answered(text, { line, vector, blanks, all, start, end, answer, text: filled }) {

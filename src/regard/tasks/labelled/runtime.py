@@ -122,8 +122,7 @@ class Answerer(Runnable):
             raise UserError("the text is blank; give one to look at")
         trace, unit = Trace(), next(self.layout.units([self.example(line)]))
         batch = Batch.of([unit[:1]])  # of choices the first
-        length = batch.texts.tokens.shape[1]
-        check_size(self.model, length, length, shown=shown)
+        check_size(self.model, len(unit[0].ids), len(unit[0].ids), shown=shown)
         with torch.no_grad():
             self.model.see(batch.texts, batch.segments, Site(trace=trace))
         if not trace.records:

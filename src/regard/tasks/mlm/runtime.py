@@ -36,7 +36,7 @@ class Filled:
 
 
 class Encoder(Runnable):
-    """An encoder: `model("The [MASK] barks")` fills blanks, `model.vectors(texts)` makes vectors."""
+    """An encoder: `model("The [MASK] barks")` fills blanks, `model.embed(texts)` makes vectors."""
 
     def __call__(self, texts: str | Sequence[str], *, num_best: int = 1) -> Filled | list[Filled]:
         found = self.fill(listed(texts), num_best)
@@ -135,8 +135,6 @@ class Encoder(Runnable):
             tick(done)
         return found
 
-    vectors = embed
-
     @torch.no_grad()
     def logits(self, ids: Any) -> Tensor:
         """Of the word at each of ids: (B, T, V), or (T, V) of one row."""
@@ -159,7 +157,7 @@ class Encoder(Runnable):
     def check_guesses(self) -> None:
         """Raise for a model that makes vectors only."""
         if self.model.guess is None:
-            raise UserError("this model makes vectors and guesses no words; use --vectors, or .vectors(texts)")
+            raise UserError("this model makes vectors and guesses no words; use --vectors, or .embed(texts)")
 
 
 def _joined(text: str, words: Sequence[str]) -> str:
