@@ -273,7 +273,7 @@ class Desk:
         for task in reversed([each for each in tasks if not each.answer.done()]):
             task.alone = True
             self.waiting.appendleft(task)
-        self.wake.set()
+            self.wake.set()
 
     async def _start(self) -> None:
         pipe = asyncio.subprocess.PIPE

@@ -102,7 +102,7 @@ async def embed(house: House, request: Request) -> JSONResponse:
     """A vector of length 1 for each text."""
     given = await asked(request, Embed)
     desk, texts = house.place(given.model, "embed").desk, listed(given.input)
-    if given.dimensions not in (None, width := desk.model["dimensions"]):
+    if given.dimensions not in (None, width := desk.model.get("dimensions")):
         raise RefusedError(400, f"dimensions: vectors of this model have {width}", param="dimensions")
     if not all(texts):
         raise RefusedError(400, "input: an empty text has no vector; leave it out", param="input")

@@ -8,7 +8,7 @@ const LINES = 32; // of a file, asked for at once
 const PATIENCE = 20; // times that a busy service is asked again for a part of a file
 const SHOWN = 4000; // characters of a response that are shown
 const MANY = 20; // labels, or numbers of a vector, that are shown
-const LINES_OF = ", each on a line of its own";
+const EACH_LINE = ", each on a line of its own";
 const $ = (id) => document.getElementById(id);
 let choices = [], limits = {}, choice = null, asked = null, reading = null, viewed = {};
 
@@ -132,8 +132,8 @@ function answered(text, { line, vector, blanks, all, start, end, answer, text: f
   if (all) return [bars(all.slice(0, MANY).map((each) => [each.label, each.probability]))];
   if (Array.isArray(answer)) return spaced(text.trim().split(/\s+/).map((word, i) => tagged(word, answer[i])));
   if (start === undefined) return [line];
-  const document = [...text.split("\t")[0]]; // places are counted in characters
-  return [document.slice(0, start).join(""), part(document.slice(start, end).join(""), "span"), document.slice(end).join("")];
+  const letters = [...text.split("\t")[0]], piece = (...places) => letters.slice(...places).join("");
+  return [piece(0, start), part(piece(start, end), "span"), piece(end)];
 }
 
 function bars(rows) {
@@ -334,7 +334,7 @@ async function begin() {
   $("tokens").max = limits.tokens;
   for (const { name, verbs, parts, reads, options, directions } of models) {
     const kind = ["translate", "generate"].find((verb) => verbs.includes(verb)) ?? "run";
-    const names = [`${reads[0].toUpperCase()}${reads.slice(1)}${parts > 1 ? LINES_OF : ""}`, "Answer"];
+    const names = [`${reads[0].toUpperCase()}${reads.slice(1)}${parts > 1 ? EACH_LINE : ""}`, "Answer"];
     if (kind !== "translate") choices.push({ kind, name, names, parts, reads, options, ask: { model: name } });
     for (const { source, target } of directions) {
       const names = [languages[source], languages[target]], ask = { model: name, source, target };
