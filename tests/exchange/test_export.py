@@ -265,7 +265,7 @@ def test_vectors_of_an_encoder_are_the_same(
 ) -> None:
     loaded, texts = encoder(tmp_path / "model", kind), [*TEXTS, "die [MASK] und [MASK]s", "[MASK] Männer "]
     export(loaded, "huggingface", tmp_path / "out")
-    vectors = ready(loaded).vectors(texts).tolist()
+    vectors = ready(loaded).embed(texts).tolist()
     for found, vector in zip(run(tmp_path / "out", texts, monkeypatch), vectors, strict=True):
         assert json.loads(found) == pytest.approx(vector, abs=1e-5)  # float32 on both sides
 
@@ -327,5 +327,5 @@ def test_one_text_alone_is_not_read_letter_by_letter(task: str, models: Any) -> 
 
 def test_one_text_alone_is_one_vector(tmp_path: Path) -> None:
     model = ready(encoder(tmp_path / "model", "bpe"))
-    assert model.vectors(TEXTS[0]).tolist() == model.vectors(TEXTS[:1]).tolist()
+    assert model.embed(TEXTS[0]).tolist() == model.embed(TEXTS[:1]).tolist()
     assert model.fill("zwei [MASK]") == model.fill(["zwei [MASK]"])

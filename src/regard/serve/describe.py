@@ -59,24 +59,21 @@ OUTPUT = shape("Output", text=TEXT, score=NUMBER, log_prob=NUMBER, tokens=TEXTS,
 ANSWER = shape("Answer", text=TEXT, outputs=many(OUTPUT))
 TRANSLATIONS = shape("Translations", model=TEXT, source=TEXT, target=TEXT, translations=many(ANSWER))
 CHOICE = shape("Choice", index=WHOLE, text=TEXT, logprobs=either(OBJECT, NULL), finish_reason=either(TEXT, NULL))
-USAGE = shape("Usage", prompt_tokens=WHOLE, completion_tokens=WHOLE, total_tokens=WHOLE)
+COUNTS = dict.fromkeys(("prompt_tokens", "completion_tokens", "total_tokens"), WHOLE)
+USAGE = shape("Usage", optional=["completion_tokens"], **COUNTS)
+KIND = TEXT | {"const": "text_completion"}
 COMPLETION = shape(
-    "Completion",
-    id=TEXT,
-    object=TEXT | {"const": "text_completion"},
-    created=WHOLE,
-    model=TEXT,
-    choices=many(CHOICE),
-    usage=USAGE,
-    optional=["usage"],
+    "Completion", optional=["usage"], id=TEXT, object=KIND, created=WHOLE, model=TEXT, choices=many(CHOICE), usage=USAGE
 )
+RESULTS = shape("Results", model=TEXT, task=TEXT, results=many(shape("Result", input=TEXT, line=TEXT)))
+EMBEDDING = shape("Embedding", object=TEXT, index=WHOLE, embedding=either(many(NUMBER), TEXT))
+EMBEDDINGS = shape("Embeddings", object=TEXT, data=many(EMBEDDING), model=TEXT, usage=USAGE)
 
 
 def description(routes: dict[str, Any], house: House) -> dict[str, Any]:
     """OpenAPI 3.1; `routes` are those of app.py."""
     schemas: dict[str, Schema] = {}
     every = [place.name for place in house.places]
-    tells = [place.name for place in house.places if place.desk.model.get("task") == "lm"]
     sources, targets = (sorted({getattr(each, side) for each in house.directions}) for side in ("source", "target"))
 
     def answer(about: str, schema: Schema, streams: bool = False) -> dict[str, Any]:
@@ -97,7 +94,8 @@ def description(routes: dict[str, Any], house: House) -> dict[str, Any]:
             asked = route.asks.model_json_schema(ref_template="#/components/schemas/{model}")
             schemas.update(asked.pop("$defs", {}))
             auto = ["auto"] if path == "/translate" else []
-            known = {"model": tells if route.streams else every, "source": [*sources, *auto], "target": targets}
+            able = [place.name for place in house.places if route.verb in (None, *place.desk.model.get("verbs", ()))]
+            known = {"model": able, "source": [*sources, *auto], "target": targets}
             for name in known.keys() & asked["properties"]:
                 for each in asked["properties"][name].get("anyOf", [asked["properties"][name]]):
                     each |= {"enum": known[name]} if known[name] and each["type"] == "string" else {}

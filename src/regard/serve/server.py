@@ -136,7 +136,7 @@ async def run(house: House, listening: socket.socket) -> None:
         await house.open()
         for place in house.places:
             own = [f"{each.source} to {each.target}" for each in house.directions if each.place is place]
-            say(f"{place.name}: {', '.join(own) or 'texts'} ({place.desk.model['engine']})")
+            say(f"{place.name}: {', '.join(own) or place.desk.model['task']} ({place.desk.model['engine']})")
         say(f"http://{f'[{host}]' if ':' in host else host}:{port}")
         how: dict[str, Any] = {"ws": "none", "proxy_headers": False, "h11_max_incomplete_event_size": HEADER}
         how |= {"timeout_keep_alive": 30, "timeout_graceful_shutdown": int(house.limits.drain)}

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from regard.decode.config import Search, search_for
 from regard.errors import UserError
 from regard.files import digest
@@ -62,9 +64,9 @@ class SearchOptions(Options):
         )
 
 
-def listed(texts: Iterable[Any]) -> Sequence[Any]:
+def listed(texts: Iterable[Any]) -> list[Any]:
     """Texts as a caller gives them; one alone is one, and not its letters."""
-    return [texts] if isinstance(texts, str) else texts if isinstance(texts, Sequence) else list(texts)
+    return [texts] if isinstance(texts, str) else list(texts)
 
 
 def made(schema: type[Options], given: Mapping[str, Any]) -> Any:
@@ -74,3 +76,19 @@ def made(schema: type[Options], given: Mapping[str, Any]) -> Any:
         raise UserError(f"this model has no option {odd!r}; it has {', '.join(known) or 'none'}")
     paths = {name: Path(x) for name, x in given.items() if known[name] is Path and isinstance(x, str)}
     return schema(**{**given, **paths})
+
+
+def accepted(schema: type[Options], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a request, each of its declared type; none names a file, which would be one of this machine."""
+    kinds = {each.name: each.metadata["kind"] or type(each.default) for each in fields(schema)}
+    names = [name for name, kind in kinds.items() if not issubclass(kind, Path)]
+    if unknown := next((name for name in options if name not in names), None):
+        raise UserError(f"requests to this model have no option {unknown!r}; they have {', '.join(names) or 'none'}")
+    try:
+        valid = TypeAdapter(schema).validate_python(options)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False, include_context=False)[0]
+        raise UserError(": ".join([*map(str, first["loc"][:1]), first["msg"].removeprefix("Value error, ")])) from error
+    if valid.single:
+        raise UserError(f"{', '.join(options)}: goes on with a single text; send it as text, without this option")
+    return {name: getattr(valid, name) for name in options}

@@ -135,8 +135,13 @@ class Runnable:
     def evaluated(self, options: Any) -> Evaluation:
         raise NotImplementedError  # abstract
 
-    def attend(self, text: str, target: str | None = None) -> Look:
-        """What the model attended to: of its own output, or of another."""
+    def served(self) -> dict[str, Any]:
+        """What a service tells of the model, besides its task; what is slow the first time has been done then."""
+        self.model.eval()
+        return {}
+
+    def attend(self, text: str, target: str | None = None, *, shown: int | None = None) -> Look:
+        """What the model attended to, of its own output or another; maps of more weights than `shown` are refused."""
         raise NotImplementedError  # abstract
 
     def look(self, told: Explanation, *, searched: bool = False) -> Look:
@@ -160,7 +165,7 @@ class Runnable:
 def check_silent(target: str | None) -> None:
     """Raise where an output is given for a model that has none."""
     if target is not None:
-        raise UserError("this model says nothing of its own, so it goes without --target")
+        raise UserError("this model has no output of its own; attend to a text without target")
 
 
 def ids_of(given: Any, vocabulary: int) -> tuple[Padded, bool]:

@@ -61,6 +61,6 @@ class TaskSpec:
     evaluate: type[Options] = Options
     """What it can be evaluated on, and how."""
     verbs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Names of `run` for models of this task, and the options that each sets."""
+    """Names of `run` for models of this task, and of methods of their runtime; and the options that each sets."""
     judge: Callable[[], Judge] | None = None
     """How `regard compare` judges its models, if it can."""

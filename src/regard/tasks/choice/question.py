@@ -19,8 +19,10 @@ from regard.tasks.labelled.question import Answer, Outputs, Question, first_answ
 class Choice(Question):
     """A row for each choice after its context, of which the likeliest is taken."""
 
-    form = CHOICES
-    paired, parts, holds = True, (3, 1 << 20), ("a context and two choices or more",) * 2
+    form, paired = CHOICES, True
+
+    def reads(self, pairs: bool) -> tuple[int, int, str]:
+        return 3, 1 << 20, "a context and two choices or more"
 
     def units(self, layout: Layout, item: int, example: Example) -> Iterator[Unit]:
         context, *choices = layout.tokenizer.encode(example.texts)

@@ -67,9 +67,13 @@ class Answerer(Runnable):
         shown = [f"{name:15} {x:.4f}" if abs(x) <= 1 else f"{name:15} {x:.2f}" for name, x in scores.items()]
         return Evaluation({"examples": len(examples), **scores}, [f"{len(examples):,} examples", *shown])
 
-    def attend(self, text: str, target: str | None = None) -> Look:
+    def served(self) -> dict[str, Any]:
+        least, _, reads = self.question.reads(self.layout.config.pairs)
+        return {**super().served(), "parts": least, "reads": reads}
+
+    def attend(self, text: str, target: str | None = None, *, shown: int | None = None) -> Look:
         check_silent(target)
-        told, words = self.explain(text), self.tokenizer
+        told, words = self.explain(text, shown), self.tokenizer
         known = [i for i in told.source if i < words.vocabulary]
         plain = iter(zip(words.pieces(known), words.words(known), strict=True))
         pieces, groups = list[str](), list[int]()
@@ -102,7 +106,7 @@ class Answerer(Runnable):
         """What is said of labelled examples, and what was wanted."""
         return [each.said for each in self.answer(examples, tick)], list(map(self.question.wanted, examples))
 
-    def explain(self, line: str) -> Explanation:
+    def explain(self, line: str, shown: int | None = None) -> Explanation:
         """What each token looked at."""
         import torch
 
@@ -110,7 +114,7 @@ class Answerer(Runnable):
             raise UserError("the text is blank; give one to look at")
         trace, unit = Trace(), next(self.layout.units([self.example(line)]))
         batch = Batch.of([unit[:1]])  # of choices the first
-        check_size(self.model, *[batch.texts.tokens.shape[1]] * 2)
+        check_size(self.model, len(unit[0].ids), len(unit[0].ids), shown=shown)
         with torch.no_grad():
             self.model.see(batch.texts, batch.segments, Site(trace=trace))
         if not trace.records:

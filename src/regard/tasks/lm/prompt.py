@@ -115,7 +115,7 @@ class Prompter:
         for at in range(0, len(filled), BUNCH):
             members = filled[at : at + BUNCH]
             counts, rows = zip(*(self._fitted(texts[i], first + i) for i in members), strict=True)
-            for i, count, said in zip(members, counts, self._log_probs(rows), strict=True):
+            for i, count, said in zip(members, counts, self._log_probs(rows, lambda _: tick(at)), strict=True):  # noqa: B023
                 if calibrated and count not in bias:
                     nothing = [self._cut(self._rows(text, count)) for text in NOTHING]
                     # of the sum: a constant for all labels cancels
@@ -165,7 +165,7 @@ class Prompter:
         over = 0 if self.room is None else max(0, _longest(rows) - self.room)
         return [row[over:] for row in rows]
 
-    def _log_probs(self, asked: Sequence[Rows]) -> Tensor:
+    def _log_probs(self, asked: Sequence[Rows], tick: Tick = ignore) -> Tensor:
         """Of each label after each input (N, L)."""
         import torch
 
@@ -178,6 +178,7 @@ class Prompter:
         found = torch.zeros(len(flat), dtype=torch.float64)
         for i, own in self.model.log_probs(flat):
             found[i] = own[firsts[i] - 1 :].sum()
+            tick(i)
         return found.view(len(asked), -1)
 
 

@@ -72,7 +72,7 @@ class Generator(Runnable):
         self, texts: Sequence[str], options: GenerateOptions, *, first: int = 1, tick: Tick = ignore
     ) -> list[Prediction]:
         if options.score:
-            return [_likelihood(*each) for each in self.score(texts)]
+            return [_likelihood(*each) for each in self.score(texts, tick)]
         prompter = Prompter.of(self, options) if options.prompted else None
         if prompter is not None and options.labels is not None:
             chosen = prompter.choose(texts, first=first, tick=tick)
@@ -92,6 +92,10 @@ class Generator(Runnable):
         from regard.tasks.running_text import evaluated
 
         return evaluated(self, options, lambda text, tick: perplexities(self.model, text, self.max_length, tick))
+
+    def served(self) -> dict[str, Any]:
+        self.prompts(["a"])
+        return {"engine": self.engine.about, "tokens": self.search.max_length}
 
     def attend(self, text: str, target: str | None = None, *, shown: int | None = None) -> Look:
         return self.look(self.explain(text, target, shown=shown))
@@ -163,18 +167,20 @@ class Generator(Runnable):
             logits: Tensor = self.model(rows.tokens)
         return logits[0] if alone else logits
 
-    def score(self, texts: Sequence[str]) -> list[tuple[float, int]]:
+    def score(self, texts: Sequence[str], tick: Tick = ignore) -> list[tuple[float, int]]:
         """The log-probability of each text, and of how many tokens; each is told from all before it that fit."""
         from regard.tasks.lm.task import nats
 
         rows = [[self.start, *ids] for ids in self._ids(texts)]
         found = [(0.0, 0)] * len(rows)
         filled = [i for i, row in enumerate(rows) if 1 < len(row) <= self.max_length]
-        for i, own in self.log_probs([rows[i] for i in filled]):
+        for done, (i, own) in enumerate(self.log_probs([rows[i] for i in filled]), 1):
             found[filled[i]] = (float(own.sum()), len(own))
+            tick(done)
         for i, row in enumerate(rows):
             if len(row) > self.max_length:
-                found[i] = (-nats(self.model, np.array(row), self.max_length - 1, rows=4), len(row) - 1)
+                nats_ = nats(self.model, np.array(row), self.max_length - 1, rows=4, tick=lambda _: tick(i))  # noqa: B023
+                found[i] = (-nats_, len(row) - 1)
         return found
 
     def log_probs(self, rows: Rows) -> Iterator[tuple[int, Tensor]]:

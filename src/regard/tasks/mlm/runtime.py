@@ -36,7 +36,7 @@ class Filled:
 
 
 class Encoder(Runnable):
-    """An encoder: `model("The [MASK] barks")` fills blanks, `model.vectors(texts)` makes vectors."""
+    """An encoder: `model("The [MASK] barks")` fills blanks, `model.embed(texts)` makes vectors."""
 
     def __call__(self, texts: str | Sequence[str], *, num_best: int = 1) -> Filled | list[Filled]:
         found = self.fill(listed(texts), num_best)
@@ -51,7 +51,7 @@ class Encoder(Runnable):
         if options.near is not None:
             return self._neighbours(texts, options.near, options.num_best)
         if options.vectors:
-            rows = [[round(x, 7) for x in row] for row in self.vectors(texts, tick).tolist()]
+            rows = [[round(x, 7) for x in row] for row in self.embed(texts, tick).tolist()]
             return [Prediction(json.dumps(row), {"vector": row}) for row in rows]
         self.check_guesses()
         if not any(MASK in text for text in texts):
@@ -68,7 +68,7 @@ class Encoder(Runnable):
         others = [text for text in lines(file, strict=False) if text.strip()]
         if not others:
             raise UserError(f"{file}: holds no line to be near to; give a file with text")
-        near = (self.vectors(texts) @ self.vectors(others).T).topk(min(num_best, len(others)))
+        near = (self.embed(texts) @ self.embed(others).T).topk(min(num_best, len(others)))
         predictions = []
         for numbers, cosines in zip(near.indices.tolist(), near.values.tolist(), strict=True):
             found = [(others[i], cosine) for i, cosine in zip(numbers, cosines, strict=True)]
@@ -76,9 +76,11 @@ class Encoder(Runnable):
             predictions.append(Prediction(line, {"outputs": [{"text": text, "cosine": c} for text, c in found]}))
         return predictions
 
-    def embed(self, texts: str | Sequence[str]) -> Tensor:
-        """A vector of length 1 for each text (N, C)."""
-        return self.vectors(listed(texts))
+    def served(self) -> dict[str, Any]:
+        about = {**super().served(), "dimensions": self.model.config.out_width}
+        if self.model.guess is None:
+            return {**about, "options": {"vectors": True}}
+        return {**about, "reads": f"a text with {MASK} for each missing word", "options": {"num_best": 5}}
 
     def evaluated(self, options: TextEvaluation) -> Evaluation:
         """How well tokens are predicted that are taken out, the same at every call."""
@@ -88,9 +90,9 @@ class Encoder(Runnable):
         blanks = Blanks(self.tokenizer, context=self.max_length, pairs=self.model.config.next_sentence)
         return evaluated(self, options, lambda text, tick: guess_blanks(self.model, blanks, text.ids[1:], 8, tick))
 
-    def attend(self, text: str, target: str | None = None) -> Look:
+    def attend(self, text: str, target: str | None = None, *, shown: int | None = None) -> Look:
         check_silent(target)
-        return self.look(self.explain(text))
+        return self.look(self.explain(text, shown))
 
     def read(self, text: str) -> list[int]:
         """As the model reads a text; of one that is too long, the beginning."""
@@ -120,8 +122,8 @@ class Encoder(Runnable):
         return found
 
     @torch.no_grad()
-    def vectors(self, texts: Sequence[str], tick: Tick = ignore) -> Tensor:
-        """Of length 1 (N, C): the mean of a text's tokens in the last layer [Reimers+ 2019], or the first of them."""
+    def embed(self, texts: str | Sequence[str], tick: Tick = ignore) -> Tensor:
+        """Vectors of length 1 (N, C): the mean of a text's tokens in the last layer [Reimers+ 2019], or the first."""
         texts = listed(texts)
         found, done = torch.zeros(len(texts), self.model.config.out_width), 0
         for members, batch in self.batches([self.read(text) for text in texts]):
@@ -142,10 +144,10 @@ class Encoder(Runnable):
         return logits[0] if alone else logits
 
     @torch.no_grad()
-    def explain(self, text: str) -> Explanation:
+    def explain(self, text: str, shown: int | None = None) -> Explanation:
         """What each token looked at."""
         trace, ids = Trace(), self.read(text)
-        check_size(self.model, len(ids), 0)
+        check_size(self.model, len(ids), 0, shown=shown)
         self.model(Padded.of([ids]), None, Site(trace=trace))
         maps = {path: weights[0] for path, weights in trace.maps().items()}
         if not maps:
@@ -155,7 +157,7 @@ class Encoder(Runnable):
     def check_guesses(self) -> None:
         """Raise for a model that makes vectors only."""
         if self.model.guess is None:
-            raise UserError("this model makes vectors and guesses no words; use --vectors, or .vectors(texts)")
+            raise UserError("this model makes vectors and guesses no words; use --vectors, or .embed(texts)")
 
 
 def _joined(text: str, words: Sequence[str]) -> str:

@@ -23,8 +23,10 @@ NEVER = -1e4
 class Spans(Question):
     """The stretch of a document that most likely begins and ends an answer [Devlin+ 2019, section 4.2]."""
 
-    form = QUESTIONS
-    paired, parts, holds = True, (2, 2), ("a document and a question",) * 2
+    form, paired = QUESTIONS, True
+
+    def reads(self, pairs: bool) -> tuple[int, int, str]:
+        return 2, 2, "a document and a question"
 
     def units(self, layout: Layout, item: int, example: Example) -> Iterator[Unit]:
         """The question before every window of the document, which overlap by half; rows in which no answer stands come

@@ -84,13 +84,17 @@ class Translator(Runnable):
     def about(self, options: TranslateOptions) -> str:
         return f"engine: {self.engine.about}"
 
+    def served(self) -> dict[str, Any]:
+        self.tag = next(iter(self.tokenizers.source.tags), None)
+        self.hypotheses(["a"])
+        return {"engine": self.engine.about, "tags": [*self.tokenizers.source.tags]}
+
     def evaluated(self, options: TranslationEvaluation) -> Evaluation:
         from regard.tasks.translation.evaluate import evaluate
 
         return evaluate(self, options)
 
     def attend(self, text: str, target: str | None = None, *, shown: int | None = None) -> Look:
-        """With `shown`, a map of more weights is refused before anything is computed."""
         (source,) = self.tokenizers.read([text], self.tag)
         if len(source) > self.max_length:
             most = f"longer than the {self.max_length} tokens that can be looked at; take a part"
@@ -148,7 +152,10 @@ class Translator(Runnable):
             from regard.tasks.translation.align import Reading, line_links
 
             links = line_links(self, [output for own in outputs for output in own], Reading.of(self.loaded.folder))
-            return [[replace(output, alignment=pharaoh(next(links))) for output in own] for own in outputs]
+            for number, best in enumerate(outputs):
+                outputs[number] = [replace(output, alignment=pharaoh(next(links))) for output in best]
+                tick(number + 1)
+            return outputs
         finally:
             self.tag = before
 
