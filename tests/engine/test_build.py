@@ -125,3 +125,14 @@ def test_no_folder_of_the_cache_is_open_to_others_whatever_the_umask(
     finally:
         os.umask(before)
     assert all(each.stat().st_mode & 0o077 == 0 for each in (folder, folder.parent, folder.parent.parent))
+
+
+def test_a_library_of_other_structures_is_not_used(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = Mock(regard_size=Mock(return_value=8))
+    monkeypatch.setattr("regard.engine.native.library", lambda: other)
+    model = build_model(a_translator())
+    assert engine_of(model, threads=1).about.startswith("torch")
+    assert "install Regard again, or use --engine torch" in capsys.readouterr().err
+    assert not other.regard_open.called

@@ -51,7 +51,7 @@ class Forbid(Filter):
     words: Sequence[int]
 
     def apply(self, log_probs: Tensor, history: Tensor) -> Tensor:
-        words = [word for word in self.words if word < log_probs.shape[1]]  # a config.json may name others
+        words = [word for word in self.words if 0 <= word < log_probs.shape[1]]  # a config.json may name others
         index = torch.tensor(words, dtype=torch.long, device=log_probs.device)
         return log_probs.index_fill(1, index, -torch.inf)
 
@@ -129,8 +129,10 @@ class Listen(Filter):
         if history.shape[1] == 0:
             return log_probs
         stops = torch.tensor([self.heard(row) for row in history.tolist()])[:, None]
+        if self.end < 0 or not stops.any():  # without an end mark, it goes on to its longest
+            return log_probs
         over = torch.full_like(log_probs, -torch.inf).index_fill(1, torch.tensor([self.end]), 0.0)
-        return torch.where(stops, over, log_probs) if stops.any() else log_probs
+        return torch.where(stops, over, log_probs)
 
 
 def apply_all(filters: Sequence[Filter], log_probs: Tensor, history: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from regard.attention.config import AttentionConfig, PositionConfig
 from regard.data.config import LabelTask
@@ -154,6 +154,7 @@ class TextConfig(Bounded):
     """The token that precedes every text: in one stream, the end of the text before."""
     end: int = field(default=2, metadata=DERIVED)
     """The token that ends every text."""
+    least_mark: ClassVar[int] = 0  # -1, which stands for none, where a model can do without
 
     def sized(self, vocabulary: int, start: int = 2, end: int = 2, context: int | None = None) -> Self:
         """The same, for so many words, marks of these numbers, and texts of so many tokens."""
@@ -162,7 +163,7 @@ class TextConfig(Bounded):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("start", "end"):
-            if self.vocabulary and not 0 <= getattr(self, name) < self.vocabulary:
+            if self.vocabulary and not self.least_mark <= getattr(self, name) < self.vocabulary:
                 raise UserError(f"{name} token {getattr(self, name)} is outside {self.vocabulary} words")
 
 
@@ -183,6 +184,7 @@ class GptConfig(LayeredTextConfig):
     """A decoder alone [Radford+ 2018; 2019]; with rotary positions, RMS norms and gates, Llama [Touvron+ 2023]."""
 
     kind: Literal["gpt"] = "gpt"
+    least_mark: ClassVar[int] = -1
     context: int | None = field(default=None, metadata=DERIVED)
     """Tokens that each sees at most, itself among them; beyond the distances that it has learned, it would be lost."""
 

@@ -22,7 +22,7 @@ from regard.data.text import check_regular
 from regard.data.tokenizer import ForeignTokenizer, Tokenizers
 from regard.engine.engine import engine_of
 from regard.errors import UserError
-from regard.files import digest, sealed, unsealed, write
+from regard.files import input_digest, sealed, unsealed, write
 from regard.look.charts import curve
 from regard.progress import duration, say
 from regard.tasks.config import BaseRecipe
@@ -156,12 +156,12 @@ def _train(run: Run, cores: Cores, companion: Sequence[str], report: Report | No
         plan = settle(trainer, out, cores, companion, world, others)
         takes = f", about {duration(plan.seconds)}" if plan.seconds else ""
         working = f"{plan.processes} processes of {plan.threads}" if plan.processes > 1 else f"{plan.threads}"
-        say(f"{plan.parameters:,} parameters, {plan.steps:,} steps, {working} thread{'s'[: plan.threads > 1]}{takes}")
+        say(f"{plan.parameters:,} parameters, {plan.end:,} steps, {working} thread{'s'[: plan.threads > 1]}{takes}")
         for passed in trainer.resume():
             say(f"passed over {passed}")
         if trainer.state.step:
             say(f"going on after step {trainer.state.step}")
-        if trainer.state.step >= plan.steps:
+        if trainer.state.step >= plan.end:
             say("this run is finished; for more, --continue with more --minutes, or choose another --out")
         state = trainer.run(plan)
     write(out / "README.md", _card(run.recipe, task, plan, state, out).encode())
@@ -275,7 +275,7 @@ def _same_run(out: Path, recipe: BaseRecipe, inputs: Sequence[Path], goes_on: bo
             leftover.unlink(missing_ok=True)
     if changed or not (stored.exists() and (out / INPUTS).exists()):
         write(stored, recipes.dump(recipe).encode())
-        write(out / INPUTS, sealed({"files": [[str(path), digest(path)] for path in inputs]}))
+        write(out / INPUTS, sealed({"files": [[str(path), input_digest(path)] for path in inputs]}))
 
 
 def _changed_inputs(out: Path, inputs: Sequence[Path]) -> list[Path]:
@@ -286,7 +286,7 @@ def _changed_inputs(out: Path, inputs: Sequence[Path]) -> list[Path]:
         before = [total for _, total in unsealed(json.loads((out / INPUTS).read_bytes()))["files"]]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{out / INPUTS}: is damaged ({error}); remove it if the data are as they were") from error
-    now = [digest(path) for path in inputs]
+    now = [input_digest(path) for path in inputs]
     return [path for path, one, other in zip_longest(inputs, before, now) if one != other and path is not None]
 
 

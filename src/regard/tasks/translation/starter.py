@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass
+from itertools import islice
 from math import sqrt
 from typing import Any
 
 from regard.data.config import PairsConfig, TokenizerKind
-from regard.data.text import Pair, count_lines, pairs
-from regard.progress import Progress
-from regard.tasks.translation.prepare import WHILE
+from regard.data.sample import sample
 
 LOOKED_AT = 20_000  # pairs, evenly over all
 HELD_OUT, HELD_TOKENS = 1_000, 20_000  # pairs to validate on at most, and their target tokens
@@ -59,10 +57,9 @@ class Side:
 
 def starter(train: PairsConfig, valid: PairsConfig | None, minutes: float | None) -> tuple[dict[str, Any], list[str]]:
     """A recipe: tokenizers by what lines hold, their size and the time by how much there is; and that in words."""
-    total = count_lines(train)
-    sample = _sample(train, total)
-    total = total or len(sample)
-    source, target = Side.of([pair.source for pair in sample]), Side.of([pair.target for pair in sample])
+    some = sample([train])
+    total, stride = some.total, max(1, some.total // some.every // LOOKED_AT)
+    source, target = map(Side.of, zip(*islice(some.pairs, 0, None, stride), strict=True))
     joint = source.kind == target.kind == "bpe"
     words = total * (source.words + target.words)
     vocabulary = int(min(24_000, max(1_000, round(7 * sqrt(words), -2))))
@@ -108,17 +105,6 @@ def _model(passes: float, joint: bool, letters: bool) -> tuple[dict[str, Any], d
     model |= {"hidden": 384 if short else 512, "placement": "pre", "position": {"kind": "rotary"}}
     name = f"a Transformer of {layers} + {layers} layers of width {model['width']}"
     return model, pace if short else {**pace, "batch_tokens": 1024, "lr": 0.002}, name
-
-
-def _sample(train: PairsConfig, total: int) -> list[Pair]:
-    every, chosen = max(1, total // LOOKED_AT), []
-    with Progress(total, "look at the data") if total > WHILE else nullcontext() as progress:
-        for number, pair in enumerate(pairs(train)):
-            if number % every == 0:
-                chosen.append(pair)
-                if progress is not None:
-                    progress.update(number)
-    return chosen
 
 
 def _given(config: PairsConfig) -> dict[str, str]:
