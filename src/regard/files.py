@@ -20,8 +20,7 @@ from regard.errors import UserError
 MANIFEST = "MANIFEST.json"
 MARK = ".tmp-"  # begins the name of what is not finished
 SUM = "sha256"  # the key of a JSON file's own sum
-BLOCK = 1 << 18  # bytes that are read at once
-_sums: dict[object, str] = {}  # of files that this process has read whole, by their states
+_sums: dict[object, str] = {}  # of files that this process has read whole, by their states, which change with them
 
 
 def write(path: Path, data: bytes) -> None:
@@ -122,7 +121,6 @@ def digest(path: Path) -> str:
 
 
 def state(status: os.stat_result) -> tuple[int, ...]:
-    """Of a file, by which a change of it is noticed."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
@@ -133,7 +131,7 @@ def input_digest(path: Path) -> str:
 
 def open_hashed(path: Path) -> BinaryIO:
     """A file to read, whose sum is known once its end was reached."""
-    return path.open("rb") if state(path.stat()) in _sums else io.BufferedReader(_Hashed(path), BLOCK)
+    return path.open("rb") if state(path.stat()) in _sums else io.BufferedReader(_Hashed(path), 1 << 18)
 
 
 class _Hashed(io.FileIO):

@@ -1,6 +1,7 @@
 """Corpora are read once for all that is decided by them, and once more to be stored."""
 
 import gzip
+import re
 from collections import Counter
 from hashlib import sha256
 from pathlib import Path
@@ -12,7 +13,7 @@ from tests.training.toy import write_corpus
 from regard import files
 from regard.data import sample as samples
 from regard.data.config import PairsConfig, RunningText, TextDataConfig, TokenizerConfig
-from regard.data.sample import forget, sample
+from regard.data.sample import all_pairs, forget, sample
 from regard.data.text import lines
 from regard.errors import UserError
 from regard.exchange import folders
@@ -47,13 +48,12 @@ def corpus(folder: Path, count: int) -> PairsConfig:
     return PairsConfig(source=str(folder / "a"), target=str(folder / "b"))
 
 
-@pytest.mark.parametrize(("count", "every"), [(10, 1), (11, 2), (100, 16), (161, 32)])
+@pytest.mark.parametrize(("count", "every"), [(10, 1), (11, 2), (20, 2), (100, 16), (161, 32)])
 def test_a_sample_is_even(count: int, every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(samples, "SAMPLE", 10)
-    monkeypatch.setattr(samples, "CHUNK", 32)
-    some = sample([corpus(tmp_path, count)])
-    assert (some.total, some.every) == (count, every)
-    assert [*map(tuple, some.pairs)] == [(f"a {i} ä", f"b {i} ä") for i in range(0, count, every)]
+    total, some = sample([corpus(tmp_path, count)])
+    assert total == count
+    assert some == [(f"a {i} ä", f"b {i} ä") for i in range(0, count, every)]
 
 
 def test_a_sample_is_kept_until_it_is_let_go_or_a_file_has_changed(tmp_path: Path, opened: Counter[str]) -> None:
@@ -63,13 +63,24 @@ def test_a_sample_is_kept_until_it_is_let_go_or_a_file_has_changed(tmp_path: Pat
     assert sample([config]) is first
     assert (opened - before)["a"] == 1
     forget()
-    assert len([*sample([config]).pairs]) == 5
+    assert len(sample([config])[1]) == 5
     (tmp_path / "a").write_text("eins\nzwei\n")
     (tmp_path / "b").write_text("one\ntwo\n")
-    assert sample([config]).total == 2
+    assert sample([config]) == (2, [("eins", "one"), ("zwei", "two")])
     (tmp_path / "b").write_text("one\n")
     with pytest.raises(UserError, match="2 lines"):
         sample([config])
+
+
+def test_a_large_corpus_has_a_bar(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(samples, "MANY", 50)
+    assert sum(1 for _ in all_pairs([corpus(tmp_path, 50)], "look")) == 50
+    assert not capsys.readouterr().err
+    sample([corpus(tmp_path, 60)])
+    assert sum(1 for _ in all_pairs([corpus(tmp_path, 60)], "encode")) == 60
+    assert re.fullmatch("read .*\nencode .*", capsys.readouterr().err.strip())
 
 
 @pytest.mark.parametrize("name", ["text", "text.gz"])

@@ -129,10 +129,9 @@ class Listen(Filter):
         if history.shape[1] == 0:
             return log_probs
         stops = torch.tensor([self.heard(row) for row in history.tolist()])[:, None]
-        if self.end < 0 or not stops.any():  # without an end mark, it goes on to its longest
-            return log_probs
         over = torch.full_like(log_probs, -torch.inf).index_fill(1, torch.tensor([self.end]), 0.0)
-        return torch.where(stops, over, log_probs)
+        ends = self.end >= 0 and stops.any()  # without an end mark, it goes on to its longest
+        return torch.where(stops, over, log_probs) if ends else log_probs
 
 
 def apply_all(filters: Sequence[Filter], log_probs: Tensor, history: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from regard.decode.config import Beam, Hypothesis, Sample, Search
-from regard.engine.build import NoLibraryError, library
+from regard.engine.build import library
 from regard.engine.engine import Heard, Rows, Tick
 from regard.engine.prepare import Array, Prepared, Settings, rotations, sinusoids
 from regard.errors import UserError
@@ -82,7 +82,7 @@ class NativeEngine:
     ) -> None:
         self.model = replace(model, arrays=together(model.arrays))
         self.threads, self.batch_size = threads, batch_size
-        self.library = _library()
+        self.library = library(*map(c.sizeof, (CSettings, CTensor, CJob)))
         self.level = self.library.regard_level() if level is None else level
         self.made: Array | None = None
         self.whole: NativeEngine | None = None  # whose model this is, if it is not its own
@@ -163,14 +163,6 @@ class NativeEngine:
         error = c.create_string_buffer(256)
         if function(*given, error, len(error)):
             raise UserError(f"the native engine: {error.value.decode()}")
-
-
-def _library() -> c.CDLL:
-    """With the structures above."""
-    found = library()
-    if [found.regard_size(i) for i in range(3)] != [*map(c.sizeof, (CSettings, CTensor, CJob))]:
-        raise NoLibraryError("the native engine is of another version; install Regard again, or use --engine torch")
-    return found
 
 
 @contextmanager

@@ -108,9 +108,8 @@ class Family:
             )
         if given.problems:
             raise UserError("; ".join(given.problems))
-        for name in ("bos_token_id", "eos_token_id") if self.shape is GptConfig else ():
-            mark, size = self.writes[name], settings["vocabulary"]
-            if not 0 <= settings[mark] < size or values.get(name, 0) is None:
+        for name, mark in (("bos_token_id", "start"), ("eos_token_id", "end")) if self.shape is GptConfig else ():
+            if values.get(name, 0) is None or not 0 <= settings[mark] < settings["vocabulary"]:
                 settings[mark] = NO_MARK
         return self.shape(**{**settings, **self.fixed})
 

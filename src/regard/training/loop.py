@@ -90,7 +90,8 @@ class Trainer:
 
     def run(self, plan: Plan) -> TrainState:
         """To the plan's last step, or until patience ends."""
-        evaluate_at, save_at, check_at = self._marks(plan)
+        times = (plan.evaluations, self.config.checkpoints, 0 if self.config.minutes is None else CHECKS)
+        evaluate_at, save_at, check_at = map(plan.marks, times)
         lately = deque[float](maxlen=max(1, int(LATELY * plan.steps)))  # seconds of updates
         patience = math.inf if self.config.patience is None else self.config.patience
         progress = Progress(plan.steps, "train") if self.world.leads else nullcontext()
@@ -126,7 +127,7 @@ class Trainer:
                     raise InterruptedTrainingError(done.stop, step)
                 if step in check_at and len(lately) == lately.maxlen:
                     plan = self._keep_minutes(plan, sum(lately) / len(lately), bar)
-                    evaluate_at, save_at, check_at = self._marks(plan)
+                    evaluate_at, save_at, check_at = map(plan.marks, times)
             if self.config.average >= 2:
                 self.world.told(0)  # that the last is saved
                 last = [path for path in steps_in(self.checkpoints) if int(path.name[5:]) in self._averaged(save_at)]
@@ -137,19 +138,12 @@ class Trainer:
                     bar.line(f"mean of the last {len(last)} checkpoints: {scores}")
         return self.state
 
-    def _marks(self, plan: Plan) -> list[set[int]]:
-        """Updates after which the model is evaluated, the state saved, and the pace compared with the minutes."""
-        checks = 0 if self.config.minutes is None else CHECKS
-        return [plan.marks(times) for times in (plan.evaluations, self.config.checkpoints, checks)]
-
     def _keep_minutes(self, plan: Plan, an_update: float, bar: Progress | None) -> Plan:
         """The plan, with another end if at this pace the run would end late, or long before its time."""
         step, minutes = self.state.step, self.config.minutes or 0.0
         end = self.world.told(plan.end_within(minutes, step, self.state.seconds, an_update))
-        if end == plan.end:
-            return plan
-        changed = replace(plan, changes=(*plan.changes, (step, end)))
-        if bar is not None:  # of the process that leads
+        changed = plan if end == plan.end else replace(plan, changes=(*plan.changes, (step, end)))
+        if changed is not plan and bar is not None:  # of the process that leads
             changed.save(self.folder / "plan.json")
             pace, within = "slower" if end < plan.end else "faster", f"to end within {minutes:g} minutes"
             bar.line(f"the machine is {pace} than planned: {end:,} steps instead of {plan.end:,}, {within}")

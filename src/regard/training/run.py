@@ -36,7 +36,6 @@ from regard.training.loop import Trainer
 from regard.training.plan import Plan
 
 INPUTS = "inputs.json"  # the files that a run reads, with their sums
-HELD = ("valid.source", "valid.target", "valid.json")  # what a task set aside
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 Report = Callable[[dict[str, float], int], None]  # is given metrics, and the step that they are of
 
@@ -271,7 +270,7 @@ def _same_run(out: Path, recipe: BaseRecipe, inputs: Sequence[Path], goes_on: bo
     if changed and (files or other_data or not begun):
         shutil.rmtree(out / "store", ignore_errors=True)
         # Where nothing was trained yet, the tokenizers belong to the old recipe too.
-        for leftover in [out / name for name in HELD] + ([] if begun else list(out.glob("tokenizer*.json"))):
+        for leftover in [*out.glob("valid.*"), *([] if begun else out.glob("tokenizer*.json"))]:
             leftover.unlink(missing_ok=True)
     if changed or not (stored.exists() and (out / INPUTS).exists()):
         write(stored, recipes.dump(recipe).encode())

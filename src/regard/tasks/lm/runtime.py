@@ -174,8 +174,7 @@ class Generator(Runnable):
         """The log-probability of each text, and of how many tokens; each is told from all before it that fit."""
         from regard.tasks.lm.task import nats
 
-        first = [self.start] if self.start >= 0 else []  # without, the first token of a text is not counted
-        rows = [[*first, *ids] for ids in self._ids(texts)]
+        rows = [ids if self.start < 0 else [self.start, *ids] for ids in self._ids(texts)]
         found = [(0.0, 0)] * len(rows)
         filled = [i for i, row in enumerate(rows) if 1 < len(row) <= self.max_length]
         for i, own in self.log_probs([rows[i] for i in filled]):

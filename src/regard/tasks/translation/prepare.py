@@ -9,11 +9,12 @@ from contextlib import suppress
 from functools import partial
 from itertools import groupby, islice
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 from regard.data.batches import waste
 from regard.data.config import DataConfig, PairsConfig
-from regard.data.sample import CHUNK, all_pairs, chunks, forget, sample, watched
+from regard.data.sample import CHUNK, all_pairs, chunks, forget, sample
 from regard.data.store import Store, stored
 from regard.data.text import Pair, files_of, pairs
 from regard.data.tokenizer import Tokenizer, Tokenizers
@@ -36,15 +37,13 @@ def prepare(recipe: TranslationRecipe, folder: Path, base: Loaded | None = None)
     tokenizers = tokenizers_for(recipe.data, folder)
     forget()
     store, left = store_for(recipe.data, tokenizers, folder)
-    task = Translation(
-        tokenizers,
-        store,
-        held_out(recipe.data, tokenizers, folder),
-        batch_tokens=recipe.train.batch_tokens,
-        search=recipe.search,
-        smoothing=recipe.train.label_smoothing,
-        metric=recipe.train.metric,
-    )
+    held, train = held_out(recipe.data, tokenizers, folder), recipe.train
+    settings: dict[str, Any] = {
+        "batch_tokens": train.batch_tokens,
+        "smoothing": train.label_smoothing,
+        "metric": train.metric,
+    }
+    task = Translation(tokenizers, store, held, search=recipe.search, **settings)
     odd = "validation pairs: source and target seem to have changed places; the score would mislead, so look\n"
     batches = task.batches(recipe.train.seed, 0)
     padding = " and ".join(f"{waste(batches, lengths):.1%}" for lengths in (task.source_lengths, task.target_lengths))
@@ -58,10 +57,10 @@ def tokenizers_for(config: DataConfig, folder: Path) -> Tokenizers:
     """Those of the folder, or trained now and saved before anything else happens."""
     if has_tokenizers(folder):
         return load_tokenizers(folder)
-    tags, some = sorted({pair.tag for pair in config.train if pair.tag}), sample(config.train)
+    tags, some = sorted({pair.tag for pair in config.train if pair.tag}), sample(config.train)[1]
 
     def side(*which: int) -> Iterator[str]:
-        for pair in watched(some.pairs, "learn words", some.total // some.every):
+        for pair in some:
             if not _is_held(pair[0], config):
                 yield from (pair[i] for i in which)
 
@@ -134,11 +133,14 @@ def _rows(
 ) -> Iterator[tuple[list[int], list[int]]]:
     """Ids of the pairs to train on; the others are set aside."""
     held: list[Pair] = []
-    for tag, members in groupby(_trained(config, held), key=lambda pair: pair.tag):
+    for tag, members in groupby(all_pairs(config.train, "encode"), key=lambda pair: pair.tag):
         for chunk in chunks(members):
-            full = [pair for pair in chunk if pair.source.strip() and pair.target.strip()]
-            left.read += len(chunk)
-            left.empty += len(chunk) - len(full)
+            ours: list[Pair] = []
+            for pair in chunk:
+                (held if _is_held(pair.source, config) else ours).append(pair)
+            full = [pair for pair in ours if pair.source.strip() and pair.target.strip()]
+            left.read += len(ours)
+            left.empty += len(ours) - len(full)
             sources = tokenizers.read([pair.source for pair in full], tag)
             targets = tokenizers.target.encode([pair.target for pair in full])
             for source, target in zip(sources, targets, strict=True):
@@ -148,12 +150,3 @@ def _rows(
                     yield source, target
     if config.hold_out:
         _write_held(held, config, folder)
-
-
-def _trained(config: DataConfig, held: list[Pair]) -> Iterator[Pair]:
-    """The pairs to train on; the others go to `held`."""
-    for pair in all_pairs(config.train, "encode"):
-        if _is_held(pair.source, config):
-            held.append(pair)
-        else:
-            yield pair

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice
 from math import sqrt
 from typing import Any
 
@@ -57,20 +56,19 @@ class Side:
 
 def starter(train: PairsConfig, valid: PairsConfig | None, minutes: float | None) -> tuple[dict[str, Any], list[str]]:
     """A recipe: tokenizers by what lines hold, their size and the time by how much there is; and that in words."""
-    some = sample([train])
-    total, stride = some.total, max(1, some.total // some.every // LOOKED_AT)
-    source, target = map(Side.of, zip(*islice(some.pairs, 0, None, stride), strict=True))
+    total, some = sample([train])
+    source, target = map(Side.of, zip(*some[:: max(1, len(some) // LOOKED_AT)], strict=True))
     joint = source.kind == target.kind == "bpe"
     words = total * (source.words + target.words)
     vocabulary = int(min(24_000, max(1_000, round(7 * sqrt(words), -2))))
     minutes = minutes or round(min(60.0, max(2.0, words / 25_000)))
     passes = minutes * 60 * SPEED / (total * target.tokens)
     tokenizers = [{"kind": side.kind, "vocabulary": vocabulary} for side in (source, target)]
-    data: dict[str, Any] = {"train": [_given(train)], "tokenizer": tokenizers[0]}
+    data: dict[str, Any] = {"train": [asdict(train)], "tokenizer": tokenizers[0]}
     if not joint:
         data["target_tokenizer"] = tokenizers[1]
     if valid is not None:
-        data["valid"] = [_given(valid)]
+        data["valid"] = [asdict(valid)]
     else:
         data["hold_out"] = round(min(0.1, min(HELD_OUT, HELD_TOKENS / target.tokens) / total), 6)
     data["max_length"] = min(1024, max(64, source.longest, target.longest))
@@ -105,7 +103,3 @@ def _model(passes: float, joint: bool, letters: bool) -> tuple[dict[str, Any], d
     model |= {"hidden": 384 if short else 512, "placement": "pre", "position": {"kind": "rotary"}}
     name = f"a Transformer of {layers} + {layers} layers of width {model['width']}"
     return model, pace if short else {**pace, "batch_tokens": 1024, "lr": 0.002}, name
-
-
-def _given(config: PairsConfig) -> dict[str, str]:
-    return {name: value for name, value in asdict(config).items() if value is not None}
