@@ -92,7 +92,7 @@ def test_aarch64_says_the_same(name: str, small: bool, program: Path, monkeypatc
     model, _ = made(name)
     prepared = prepare(model.config, weights_of(model), small=small)
     here = NativeEngine(prepared, level=0)
-    monkeypatch.setattr("regard.engine.native.library", lambda: Elsewhere(program))
+    monkeypatch.setattr("regard.engine.native.library", lambda *_: Elsewhere(program))
     there = NativeEngine(prepared, threads=2)
     for search in ("greedy", "beam", "cold"):
         both = [engine.decode(texts(), SEARCHES[search]) for engine in (here, there)]

@@ -36,14 +36,16 @@ def compiler() -> str | None:
 
 
 @cache
-def library() -> c.CDLL:
-    """Compiled if need be; a library is never loaded from anywhere but the user's own cache."""
+def library(*sizes: int) -> c.CDLL:
+    """Compiled if need be, with structures of these sizes; it is loaded from nowhere but the user's own cache."""
     path = _built()
     try:
         found = c.CDLL(str(path))
     except OSError as error:
         raise NoLibraryError(f"{path}: cannot be loaded ({error}); remove it, and it is compiled again") from error
     found.regard_size.restype = c.c_int64
+    if any(found.regard_size(i) != size for i, size in enumerate(sizes)):
+        raise NoLibraryError("the native engine is of another version; install Regard again, or use --engine torch")
     found.regard_close.argtypes = [c.c_void_p]
     found.regard_decode.argtypes = [c.c_void_p, c.c_void_p, c.c_int32, c.c_char_p, c.c_int64]
     return found

@@ -84,6 +84,7 @@ def refusal(config: ModelConfig) -> str | None:
         f"score: {config.score}, only scaled_dot and dot": config.score in ("scaled_dot", "dot"),
         f"position.kind: {position.kind}, only {', '.join(POSITIONS)}": position.kind in POSITIONS,
         f"position.place: {position.place}, only embedding": position.place == "embedding",
+        "end: none, only a token": config.end >= 0,
     }
     return next((reason for reason, fits in known.items() if not fits), None)
 

@@ -85,6 +85,7 @@ def _refusals(model: Any) -> list[str]:
         f"score: {config.score}, only scaled_dot": config.score == "scaled_dot",
         f"position.kind: {place.kind}, only {', '.join(positions)}": place.kind in positions,
         f"position.place: {place.place}, only embedding": place.place == "embedding",
+        "start and end: not both, only tokens": min(config.start, config.end) >= 0,
     }
     return [reason for reason, fits in known.items() if not fits]
 

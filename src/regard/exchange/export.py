@@ -75,8 +75,9 @@ def _huggingface(loaded: Loaded, folder: Path, rows: Rows) -> Checked:
         vectors = ((model(Padded.of([row])), theirs(torch.tensor([row])).last_hidden_state) for row in rows)
         return f"{kind}, {compare_numbers(vectors, 'vectors of')}", []
     goes_on = _goes_on(loaded)
-    marks = {"pad_token_id": model.end, "eos_token_id": model.end, "bos_token_id": model.start}
-    marks |= {} if goes_on else {"pad_token_id": model.start, "decoder_start_token_id": model.start}
+    start, end = (mark if mark >= 0 else None for mark in (model.start, model.end))
+    marks = {"pad_token_id": end, "eos_token_id": end, "bos_token_id": start}
+    marks |= {} if goes_on else {"pad_token_id": start, "decoder_start_token_id": start}
     marks |= {"bad_words_ids": [[i] for i in loaded.search.never]} if loaded.search.never else {}
     write(folder / GENERATION, json.dumps(marks).encode())
     theirs = (hf.AutoModelForCausalLM if goes_on else hf.AutoModelForSeq2SeqLM).from_pretrained(folder).eval()

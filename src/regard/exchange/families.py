@@ -16,6 +16,7 @@ from regard.models.config import BertConfig, GptConfig, ModelConfig, Transformer
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
 ACTIVATIONS |= {"silu": "silu", "swish": "silu"}
 LARGEST = 1 << 31
+NO_MARK = -1  # the start or end of a model that has none
 FRACTIONS = ("eps", "epsilon", "theta")  # end the names of numbers that need not be whole
 
 
@@ -107,6 +108,9 @@ class Family:
             )
         if given.problems:
             raise UserError("; ".join(given.problems))
+        for name, mark in (("bos_token_id", "start"), ("eos_token_id", "end")) if self.shape is GptConfig else ():
+            if values.get(name, 0) is None or not 0 <= settings[mark] < settings["vocabulary"]:
+                settings[mark] = NO_MARK
         return self.shape(**{**settings, **self.fixed})
 
     def to_theirs(self, config: Any) -> dict[str, Any]:
@@ -126,7 +130,8 @@ class Family:
             values[self.activation] = next(t for t, ours in ACTIVATIONS.items() if ours == config.activation)
         for name, value in self.writes.items():
             value = attrgetter(value) if isinstance(value, str) else value
-            values[name] = value(config) if callable(value) else value
+            value = value(config) if callable(value) else value
+            values[name] = None if value == NO_MARK else value
         return {"architectures": [self.architecture], **self.known, **values}
 
 

@@ -16,13 +16,14 @@ from torch import Tensor, nn
 from regard.attention.encoding import Sinusoid
 from regard.data.tokenizer import MASK, Tokenizers
 from regard.errors import UserError
-from regard.exchange.families import FAMILIES, Given
+from regard.exchange.families import FAMILIES, NO_MARK, Given
 from regard.exchange.installed import installed
 from regard.exchange.weights import read_weights
 from regard.exchange.words import llama_tokenizer, marian_tokenizers, read_tokenizer
 from regard.files import read_regular, write
 from regard.models.build import MODELS, shapes_of
 from regard.models.config import OF_TOKENS, BertConfig, GptConfig, ReaderConfig, Seq2seqConfig
+from regard.progress import warn
 from regard.shapes import Padded
 from regard.tasks.folder import Loaded, loaded_of, read_json
 from regard.tasks.registry import spec_of
@@ -62,6 +63,8 @@ def read_folder(folder: Path) -> Loaded:
         config = family.to_ours(values)
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
+    if lacking := [name for name in ("start", "end") if getattr(config, name) == NO_MARK]:
+        warn(f"{path}: no word of the vocabulary is its {' or '.join(lacking)} mark; it is read as a model without")
     tokenizers = _tokenizers(folder, config)
     given = Given(values)
     longest = int(given.number("max_position_embeddings", given.number("n_positions", 1024)))

@@ -160,6 +160,7 @@ class TextConfig(Bounded):
     """The token that precedes every text: in one stream, the end of the text before."""
     end: int = field(default=2, metadata=DERIVED)
     """The token that ends every text."""
+    least_mark: ClassVar[int] = 0  # -1, which stands for none, where a model can do without
 
     def sized(self, vocabulary: int, start: int = 2, end: int = 2, context: int | None = None) -> Self:
         """The same, for so many words, marks of these numbers, and texts of so many tokens."""
@@ -172,7 +173,7 @@ class TextConfig(Bounded):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("start", "end"):
-            if self.vocabulary and not 0 <= getattr(self, name) < self.vocabulary:
+            if self.vocabulary and not self.least_mark <= getattr(self, name) < self.vocabulary:
                 raise UserError(f"{name} token {getattr(self, name)} is outside {self.vocabulary} words")
 
 
@@ -196,6 +197,7 @@ class GptConfig(LayeredTextConfig):
     scaled_embedding: ClassVar[bool] = False
     embedding_norm: ClassVar[bool] = False
     kind: Literal["gpt"] = "gpt"
+    least_mark: ClassVar[int] = -1
     context: int | None = field(default=None, metadata=DERIVED)
     """Tokens that each sees at most, itself among them; beyond the distances that it has learned, it would be lost."""
 

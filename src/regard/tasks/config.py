@@ -72,8 +72,8 @@ class TrainConfig:
             given = ", ".join(f"{name} {value}" for name, value in budget.items() if value is not None)
             raise UserError(f"{given or 'no end is given'}; give one of {', '.join(budget)}")
 
-    def rate(self, step: int, steps: int) -> float:
-        """Of update `step`, counted from 0, among `steps`: linear to the peak, then by the schedule."""
+    def rate(self, step: float, steps: int) -> float:
+        """At the place `step`, counted from 0, among `steps`: linear to the peak, then by the schedule."""
         warmup = self.warmup if self.warmup >= 1 else self.warmup * steps
         if step + 1 < warmup:
             return self.lr * (step + 1) / warmup

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,12 @@ from torch import nn
 
 from regard.data.config import RunningText, TextDataConfig
 from regard.data.documents import Piece, parted, pieces, place_of
+from regard.data.sample import chunks
 from regard.data.store import stored
 from regard.data.tokenizer import UNKNOWN, Tokenizer
 from regard.engine.engine import Engine
 from regard.errors import UserError
+from regard.files import state
 from regard.progress import Progress
 from regard.rng import Key
 from regard.tasks.config import BaseRecipe
@@ -29,7 +31,6 @@ from regard.tasks.running_spec import TextEvaluation
 from regard.tasks.task import Direction, Shape
 
 Ids = NDArray[Any]
-CHUNK = 4096  # pieces encoded at once
 REHEARSED = 20  # windows by which an evaluation is timed
 
 
@@ -134,6 +135,7 @@ def ids_for(config: TextDataConfig, tokenizer: Tokenizer, folder: Path) -> Ids:
 def held_out(config: TextDataConfig, tokenizer: Tokenizer) -> Text | None:
     """The text to validate on, whole."""
     held = list(_train_and_held(config)[1])
+    _parted.cache_clear()
     return text_of(tokenizer, held) if held else None
 
 
@@ -159,16 +161,21 @@ def evaluated(
 
 def _train_and_held(config: TextDataConfig) -> tuple[Iterable[Piece], Iterable[Piece]]:
     """The text to train on, and the text to validate on."""
-    stream = pieces(config.train, config.documents)
     if not config.hold_out:
-        return stream, pieces(config.valid, config.documents)
-    characters = sum(len(text) for text, _ in pieces(config.train, config.documents))
-    return parted(stream, int(characters * (1 - config.hold_out)))
+        return pieces(config.train, config.documents), pieces(config.valid, config.documents)
+    return _parted(config, tuple(state(place_of(text).stat()) for text in config.train))
+
+
+@lru_cache(maxsize=1)
+def _parted(config: TextDataConfig, states: object) -> tuple[list[Piece], list[Piece]]:
+    """Read once for the tokenizer, the ids and what is held out, which comes last."""
+    whole = list(pieces(config.train, config.documents))
+    first, rest = parted(iter(whole), int(sum(len(text) for text, _ in whole) * (1 - config.hold_out)))
+    return first, list(rest)
 
 
 def _encoded(tokenizer: Tokenizer, stream: Iterable[Piece]) -> Iterator[list[int]]:
-    stream = iter(stream)
-    while chunk := list(islice(stream, CHUNK)):
+    for chunk in chunks(stream):
         found = tokenizer.encode([text for text, _ in chunk], spaced=False)
         for ids, (_, ends) in zip(found, chunk, strict=True):
             yield [*ids, tokenizer.end] if ends else ids

@@ -105,10 +105,8 @@ def _tried(trainer: Trainer) -> tuple[float, float]:
 
 
 def _to_try(cores: Cores, plan: Plan) -> int:
-    if cores.processes is not None:
-        return cores.processes
     worth = cores.threads is None and plan.seconds > WORTH
-    return min(MOST, engine.cores()) if worth else 1
+    return cores.processes or (min(MOST, engine.cores()) if worth else 1)
 
 
 def _stored(out: Path) -> Plan | None:

@@ -22,7 +22,7 @@ from regard.data.text import check_regular
 from regard.data.tokenizer import ForeignTokenizer, Tokenizers
 from regard.engine.engine import engine_of
 from regard.errors import UserError
-from regard.files import digest, sealed, unsealed, write
+from regard.files import input_digest, sealed, unsealed, write
 from regard.look.charts import curve
 from regard.progress import duration, say
 from regard.tasks.config import BaseRecipe
@@ -36,7 +36,6 @@ from regard.training.loop import Trainer
 from regard.training.plan import Plan
 
 INPUTS = "inputs.json"  # the files that a run reads, with their sums
-HELD = ("valid.source", "valid.target", "valid.json")  # what a task set aside
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 Report = Callable[[dict[str, float], int], None]  # is given metrics, and the step that they are of
 
@@ -156,12 +155,12 @@ def _train(run: Run, cores: Cores, companion: Sequence[str], report: Report | No
         plan = settle(trainer, out, cores, companion, world, others)
         takes = f", about {duration(plan.seconds)}" if plan.seconds else ""
         working = f"{plan.processes} processes of {plan.threads}" if plan.processes > 1 else f"{plan.threads}"
-        say(f"{plan.parameters:,} parameters, {plan.steps:,} steps, {working} thread{'s'[: plan.threads > 1]}{takes}")
+        say(f"{plan.parameters:,} parameters, {plan.end:,} steps, {working} thread{'s'[: plan.threads > 1]}{takes}")
         for passed in trainer.resume():
             say(f"passed over {passed}")
         if trainer.state.step:
             say(f"going on after step {trainer.state.step}")
-        if trainer.state.step >= plan.steps:
+        if trainer.state.step >= plan.end:
             say("this run is finished; for more, --continue with more --minutes, or choose another --out")
         state = trainer.run(plan)
     write(out / "README.md", _card(run.recipe, task, plan, state, out).encode())
@@ -271,11 +270,11 @@ def _same_run(out: Path, recipe: BaseRecipe, inputs: Sequence[Path], goes_on: bo
     if changed and (files or other_data or not begun):
         shutil.rmtree(out / "store", ignore_errors=True)
         # Where nothing was trained yet, the tokenizers belong to the old recipe too.
-        for leftover in [out / name for name in HELD] + ([] if begun else list(out.glob("tokenizer*.json"))):
+        for leftover in [*out.glob("valid.*"), *([] if begun else out.glob("tokenizer*.json"))]:
             leftover.unlink(missing_ok=True)
     if changed or not (stored.exists() and (out / INPUTS).exists()):
         write(stored, recipes.dump(recipe).encode())
-        write(out / INPUTS, sealed({"files": [[str(path), digest(path)] for path in inputs]}))
+        write(out / INPUTS, sealed({"files": [[str(path), input_digest(path)] for path in inputs]}))
 
 
 def _changed_inputs(out: Path, inputs: Sequence[Path]) -> list[Path]:
@@ -286,7 +285,7 @@ def _changed_inputs(out: Path, inputs: Sequence[Path]) -> list[Path]:
         before = [total for _, total in unsealed(json.loads((out / INPUTS).read_bytes()))["files"]]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{out / INPUTS}: is damaged ({error}); remove it if the data are as they were") from error
-    now = [digest(path) for path in inputs]
+    now = [input_digest(path) for path in inputs]
     return [path for path, one, other in zip_longest(inputs, before, now) if one != other and path is not None]
 
 

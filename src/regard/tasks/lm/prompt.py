@@ -173,7 +173,7 @@ class Prompter:
         for rows in asked:
             same = [len(set(column)) == 1 for column in zip(*rows, strict=False)]
             shared = min([*same, False].index(False), min(map(len, rows[1:])) - 1)  # a label has a token at least
-            flat += rows[1:] if shared else [[self.model.start, *row] for row in rows[1:]]
+            flat += rows[1:] if shared else [self.model.led(row) for row in rows[1:]]
             firsts += [max(1, shared)] * len(self.labels)
         found = torch.zeros(len(flat), dtype=torch.float64)
         for i, own in self.model.log_probs(flat):

@@ -110,7 +110,14 @@ class Generator(Runnable):
     def prompts(self, texts: Sequence[str], search: Search | None = None) -> list[list[int]]:
         """As the model reads them; of one that is longer than what it learned from, or leaves no room, the end."""
         room = self.room(search) or 0
-        return [self.tokenizer.prompt(ids, self.start)[-room:] for ids in self._ids(texts)]
+        rows = [self.tokenizer.prompt(ids, self.start)[-room:] for ids in self._ids(texts)]
+        return [row if row[0] >= 0 else self.led([]) for row in rows]
+
+    def led(self, ids: Sequence[int]) -> list[int]:
+        """After the start mark."""
+        if self.start < 0:
+            raise UserError("this model has no start mark to begin with; give it a text, or a template with one")
+        return [self.start, *ids]
 
     def tell(
         self,
@@ -171,7 +178,7 @@ class Generator(Runnable):
         """The log-probability of each text, and of how many tokens; each is told from all before it that fit."""
         from regard.tasks.lm.task import nats
 
-        rows = [[self.start, *ids] for ids in self._ids(texts)]
+        rows = [ids if self.start < 0 else [self.start, *ids] for ids in self._ids(texts)]
         found = [(0.0, 0)] * len(rows)
         filled = [i for i, row in enumerate(rows) if 1 < len(row) <= self.max_length]
         for done, (i, own) in enumerate(self.log_probs([rows[i] for i in filled]), 1):
@@ -203,7 +210,7 @@ class Generator(Runnable):
         (prompt,) = self.prompts([text])
         said = self.tell([text])[0][0].tokens if target is None else self._ids([target])[0]
         if len(prompt) == 1 and not said:
-            said = [self.end]
+            said = [max(0, self.end)]
         return explain_text(self.model, [*prompt, *said], shown=shown)
 
     def _ids(self, texts: Sequence[str]) -> list[list[int]]:

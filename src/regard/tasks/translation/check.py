@@ -9,18 +9,18 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from hashlib import blake2b
 from itertools import zip_longest
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.config import PairsConfig
-from regard.data.text import LONGEST, count_lines, lines, located, pairs
+from regard.data.sample import chunks
+from regard.data.text import LONGEST, check_regular, files_of, lines, located, pairs
 from regard.data.tokenizer import UNKNOWN
 from regard.progress import Progress
 from regard.tasks.report import Report
 from regard.tasks.translation.config import TranslationRecipe
-from regard.tasks.translation.prepare import chunks, exchanged
+from regard.tasks.translation.prepare import exchanged
 from regard.tasks.translation.task import Translation
 
 Digests = NDArray[np.uint64]
@@ -75,7 +75,7 @@ class PairsReport(Report):
         scripts: list[dict[str, array[int]]] = [defaultdict(lambda: array("L")), defaultdict(lambda: array("L"))]
         whole, alone = array("Q"), array("Q")  # digests of pairs and of sources
         line = 0
-        with Progress(count_lines(config) or None, "check") as progress:
+        with Progress(None, "check") as progress:
             for line, (source, target) in enumerate(_leniently(config), 1):
                 if source is None or target is None:
                     self.add("without a counterpart", files[source is None], line)
@@ -125,7 +125,8 @@ def _leniently(config: PairsConfig) -> Iterator[tuple[str | None, str | None]]:
     """The pairs with whatever is wrong in them; None where one of two files has ended."""
     if config.source is None or config.target is None:
         return ((pair.source, pair.target) for pair in pairs(config))
-    return zip_longest(lines(Path(config.source), strict=False), lines(Path(config.target), strict=False))
+    source, target = (lines(check_regular(path), strict=False) for path in files_of(config))
+    return zip_longest(source, target)
 
 
 def _digest(text: str) -> int:
