@@ -14,6 +14,7 @@ from regard.nn.config import DERIVED, Bounded, RecurrentLayersConfig, StackConfi
 class Seq2seqConfig(Bounded):
     """What every encoder-decoder has."""
 
+    both_ways: ClassVar[bool] = False
     source_vocabulary: int = field(default=0, metadata=DERIVED)
     """Words, counted by the tokenizer; 0 while there is none."""
     target_vocabulary: int = field(default=0, metadata=DERIVED)
