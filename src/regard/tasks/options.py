@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -71,11 +72,18 @@ def listed(texts: Iterable[Any]) -> list[Any]:
 
 def made(schema: type[Options], given: Mapping[str, Any]) -> Any:
     """The options of a call; raises UserError for one that is not there."""
+    if not given:
+        return _defaults(schema)  # type: ignore[arg-type]
     known = {each.name: each.metadata["kind"] for each in fields(schema)}
     if odd := next((name for name in given if name not in known), None):
         raise UserError(f"this model has no option {odd!r}; it has {', '.join(known) or 'none'}")
     paths = {name: Path(x) for name, x in given.items() if known[name] is Path and isinstance(x, str)}
     return schema(**{**given, **paths})
+
+
+@cache
+def _defaults(schema: Any) -> Any:
+    return schema()
 
 
 def accepted(schema: type[Options], options: Mapping[str, Any]) -> dict[str, Any]:
