@@ -13,10 +13,11 @@ from dataclasses import Field, fields
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from regard import api
 from regard.cli.lines import Tick, run_lines
+from regard.cli.main import Engine, Folder, Json, Threads
 from regard.errors import UserError
 from regard.exchange.folders import task_of
 from regard.progress import say, warn
@@ -24,13 +25,9 @@ from regard.tasks.registry import TASKS
 from regard.tasks.runnable import Runnable
 from regard.tasks.spec import TaskSpec
 
-Folder = Annotated[Path, typer.Argument(help="A model: Regard's, or in Hugging Face's layout.", show_default=False)]
-Inputs = Annotated[list[Path] | None, typer.Argument(help="Text files; none or - is standard input.")]
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write here; after a kill, go on.")]
-BatchSize = Annotated[int | None, typer.Option(help="Sentences at once. Default: as many as fit well.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
-Engine = Annotated[str, typer.Option(help="native (compiled once), torch, or auto: native where it can.")]
-Threads = Annotated[int | None, typer.Option(help="Processor threads. Default: all.")]
+Inputs = Annotated[list[Path] | None, Argument(help="Text files; none or - is standard input.")]
+Output = Annotated[Path | None, Option("--output", "-o", help="Write here; after a kill, go on.")]
+BatchSize = Annotated[int | None, Option(help="Sentences at once. Default: as many as fit well.")]
 
 
 def opened(model: Path, **options: Any) -> Runnable:
@@ -129,6 +126,6 @@ def _parameter(each: Field[Any]) -> inspect.Parameter:
     many, kind = isinstance(each.default, tuple), each.metadata["kind"] or type(each.default)
     hint = list[str] | None if many else kind if each.default is not None else kind | None
     names = [f"--{name}", *(["-o"] if name == "output" else [])]
-    annotation = Annotated[hint, typer.Option(*names, help=each.metadata["help"])]  # type: ignore[valid-type]
+    annotation = Annotated[hint, Option(*names, help=each.metadata["help"])]  # type: ignore[valid-type]
     default = None if many else each.default
     return inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from math import inf, isfinite
 from pathlib import Path
 from statistics import fmean
-from typing import Any, TypeVar
+from typing import Any
 
 from regard.comparison.judge import Run
 from regard.errors import UserError
@@ -19,7 +19,6 @@ from regard.metrics.resample import SAMPLES, Estimate, Floats, Gap, System, esti
 from regard.progress import say
 from regard.tasks.judging import Judge, Judged
 
-E = TypeVar("E", bound=Estimate)
 Runs = Mapping[str, Mapping[int, Run]]  # by name and seed, seeds being counted from 0
 Drawn = dict[tuple[str, int], Floats]  # likewise: scores on drawn test sets, which are worth keeping
 
@@ -38,6 +37,10 @@ class Line:
     @property
     def values(self) -> list[float]:
         return [run.judged.value for run in self.runs.values()]
+
+    @property
+    def means(self) -> dict[str, Any]:
+        return {"mean": self.quality.value, "low": self.quality.low, "high": self.quality.high}
 
     @property
     def flops(self) -> float | None:
@@ -68,10 +71,10 @@ class Table:
         systems = {name: _system(name, runs[name], drawn, judge) for name in judge.recipes if runs.get(name)}
         higher = next(run.judged.higher for each in runs.values() for run in each.values())
         low, high = judge.limits.get(judge.metric, (0.0, 100.0))
-        quality = {name: _within(estimate(system), low, high) for name, system in systems.items()}
+        quality = {name: estimate(system).within(low, high) for name, system in systems.items()}
         sign = -1 if higher else 1  # the best first, and what is no number last
         order = sorted(systems, key=lambda name: sign * quality[name].value if isfinite(quality[name].value) else inf)
-        ahead = {one: _within(gap(systems[one], systems[two]), low - high, high - low) for one, two in pairwise(order)}
+        ahead = {one: gap(systems[one], systems[two]).within(low - high, high - low) for one, two in pairwise(order)}
         lines = [
             Line(name=name, runs=runs[name], quality=quality[name], speed=speeds.get(name), ahead=ahead.get(name))
             for name in order
@@ -110,14 +113,14 @@ class Table:
         digits = 2 if any(abs(each.quality.value) >= 10 for each in self.lines) else 4
         low, high = (f"{end(line.values):.{digits}f}" for end in (min, max))
         spread = f"{len(line.values)}: {low} to {high}" if len(line.values) > 1 else "1"
-        cells = [line.name.replace("|", "\\|"), _interval(line.quality, f".{digits}f"), spread, _count(line.parameters)]
+        cells = [line.name.replace("|", "\\|"), f"{line.quality:.{digits}f}", spread, _count(line.parameters)]
         cells += [_power(line.flops), _time(line.minutes)]
         cells += [_speed(line.speed)] * self.timed
         if line.ahead is None:
             return [*cells, "–"]
         p = line.ahead.p_value
         sure = "" if p is None else ", p < 0.001" if p < 0.001 else f", p = {p:.3f}"
-        return [*cells, _interval(line.ahead, f"+.{digits}f") + sure]
+        return [*cells, f"{line.ahead:+.{digits}f}{sure}"]
 
     def notes(self) -> list[str]:
         """What one has to know to read the table."""
@@ -151,7 +154,8 @@ class Table:
         head = {"metric": judged.metric, "higher": judged.higher, "signature": judged.signature}
         head |= {"judged_on": self.on, "items": len(judged.wanted)}
         systems = [self._described(line) for line in self.lines]
-        return json.dumps(_finite({**head, "systems": systems, "notes": self.notes()}), indent=1, ensure_ascii=False)
+        exact = json.dumps({**head, "systems": systems, "notes": self.notes()})
+        return json.dumps(json.loads(exact, parse_constant=lambda name: None), indent=1, ensure_ascii=False)
 
     def _described(self, line: Line) -> dict[str, Any]:
         first = self.judge.recipes[line.name].train.seed
@@ -160,23 +164,14 @@ class Table:
             for i, run in line.runs.items()
         ]
         costs = {"parameters": line.parameters, "flops": line.flops, "minutes": line.minutes, "speed": line.speed}
-        means = {"mean": line.quality.value, "low": line.quality.low, "high": line.quality.high}
         ahead = None if line.ahead is None else asdict(line.ahead)
-        return {"name": line.name, **means, **costs, "ahead_of_next": ahead, "runs": runs}
+        return {"name": line.name, **line.means, **costs, "ahead_of_next": ahead, "runs": runs}
 
     def picture(self, title: str) -> str:
-        rows = [
-            Row(
-                name=line.name,
-                mean=line.quality.value,
-                low=line.quality.low,
-                high=line.quality.high,
-                seeds=line.values,
-                flops=line.flops,
-                columns=(_count(line.parameters), *[_speed(line.speed)] * self.timed),
-            )
-            for line in self.lines
-        ]
+        rows = []
+        for line in self.lines:
+            columns = (_count(line.parameters), *[_speed(line.speed)] * self.timed)
+            rows.append(Row(name=line.name, **line.means, seeds=line.values, flops=line.flops, columns=columns))
         better = "higher" if self.judged.higher else "lower"
         quality = f"{self.judged.metric}, {better} is better; small dots: seeds"
         return forest(rows, title, quality, ["parameters", *[f"{self.judge.items}/s"] * self.timed])
@@ -200,19 +195,6 @@ def _system(name: str, runs: Mapping[int, Run], drawn: Drawn, judge: Judge) -> S
     return System(name, values, [drawn[name, seed] for seed in runs if (name, seed) in drawn])
 
 
-def _within(value: E, low: float, high: float) -> E:
-    """An interval goes no farther than the metric does."""
-    if value.low is None or value.high is None:
-        return value
-    return replace(value, low=max(low, value.low), high=min(high, value.high))
-
-
-def _interval(value: Estimate, style: str) -> str:
-    if value.low is None or value.high is None:
-        return f"{value.value:{style}}"
-    return f"{value.value:{style}} ({value.low:{style}} to {value.high:{style}})"
-
-
 def _count(number: int) -> str:
     return f"{number / 1e6:,.1f} M" if number >= 1e6 else f"{number / 1e3:.1f} k" if number >= 1e3 else str(number)
 
@@ -228,11 +210,3 @@ def _time(minutes: float) -> str:
 
 def _speed(value: float | None) -> str:
     return "–" if value is None else f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_finite(each) for each in value]
-    return None if isinstance(value, float) and not isfinite(value) else value
