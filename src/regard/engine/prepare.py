@@ -97,9 +97,11 @@ def prepare(config: ModelConfig, weights: Mapping[str, Array], *, small: bool = 
     return Prepared(settings, config.start, config.position, arrays, preparation.places())
 
 
-def weights_of(model: Any) -> dict[str, Array]:
-    """Of a model that PyTorch holds."""
-    return {name: p.detach().float().numpy() for name, p in model.named_parameters()}
+def prepared_of(model: Any, *, small: bool = False) -> Prepared:
+    """The same of a model that PyTorch holds."""
+    return prepare(
+        model.config, {name: p.detach().float().numpy() for name, p in model.named_parameters()}, small=small
+    )
 
 
 def write_prepared(path: Path, prepared: Prepared) -> None:

@@ -20,6 +20,7 @@ from regard.errors import UserError
 from regard.exchange.ctranslate2 import decode_ctranslate2, write_ctranslate2
 from regard.exchange.huggingface import GENERATION, compare_numbers, kind_of, write_folder, write_reader
 from regard.exchange.installed import installed
+from regard.exchange.native import write_native
 from regard.exchange.onnx import write_onnx
 from regard.exchange.onnxrun import OnnxModel
 from regard.exchange.readme import write_readme
@@ -35,9 +36,10 @@ Rows = list[list[int]]
 Checked = tuple[str, Rows]  # how a check went, and what was written
 
 
-def export(loaded: Loaded, kind: str, out: Path, texts: Sequence[str] = ()) -> str:
+def export(loaded: Loaded, kind: str, out: Path, texts: Sequence[str] = (), precision: str = "int8") -> str:
     """Write a model, run texts (or words at random) both ways, and tell how that went; a failed one is undone."""
-    if kind not in FORMATS:
+    native = kind == "native"
+    if kind not in FORMATS and not native:
         raise UserError(f"--to {kind}: there is no such format; choose native, {', '.join(FORMATS)}")
     if loaded.spec.form == "example" and kind != "huggingface":
         raise UserError(f"--to {kind} is for models that write; a reader goes --to huggingface")
@@ -46,14 +48,21 @@ def export(loaded: Loaded, kind: str, out: Path, texts: Sequence[str] = ()) -> s
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     with new_folder(out) as folder:
         portable = "words" not in tokenizers.source.content()  # else its ids are not those of its library's file
-        if portable:
+        if portable and not native:
             _write_words(folder, loaded)
         texts, rows = read_texts(loaded, texts)
-        summary, outputs = FORMATS[kind](loaded, folder, rows)
-        if portable:
-            _check_words(loaded, folder, texts, rows, outputs)
+        if native:
+            summary = write_native(folder, loaded, rows, precision)
+        else:
+            summary, outputs = FORMATS[kind](loaded, folder, rows)
+            if portable:
+                _check_words(loaded, folder, texts, rows, outputs)
         write_readme(folder, kind, loaded, out.name, texts[:1], longest(loaded, 256))
-    return summary if portable else f"{summary}; without a tokenizer: use the sentencepiece models that it came with"
+    return (
+        summary
+        if portable or native
+        else f"{summary}; without a tokenizer: use the sentencepiece models that it came with"
+    )
 
 
 def new_place(out: Path) -> None:

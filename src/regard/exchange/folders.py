@@ -8,7 +8,7 @@ from typing import Any
 
 from regard.data.tokenizer import Tokenizers
 from regard.decode.config import Search
-from regard.engine.prepare import Prepared, prepare, weights_of
+from regard.engine.prepare import prepared_of
 from regard.errors import UserError
 from regard.tasks.folder import CONFIG, FORMAT, Loaded, load_folder, load_tokenizers, read_json, stamp
 from regard.tasks.registry import FORMER, spec_of
@@ -61,11 +61,8 @@ def loaded_of(
     task: str, search: Search, model: Any, tokenizers: Tokenizers | None, max_length: int, path: Path
 ) -> Loaded:
     """A model that is made already."""
-
-    def native() -> Prepared:
-        return prepare(model.config, weights_of(model))
-
-    return Loaded(task, model.config, tokenizers, search, max_length, stamp(path), lambda: model, native, path.parent)
+    make, native = (lambda: model), (lambda: prepared_of(model))
+    return Loaded(task, model.config, tokenizers, search, max_length, stamp(path), make, native, path.parent)
 
 
 def files_of(path: Path) -> list[Path]:
