@@ -6,9 +6,8 @@ from pathlib import Path
 
 from regard.cli.lines import input_chunks
 from regard.errors import UserError
-from regard.exchange.export import export, new_place
+from regard.exchange.export import export, new_place, write_readme
 from regard.exchange.folders import load_any, load_foreign
-from regard.exchange.readme import write_readme
 from regard.files import new_folder
 from regard.progress import say
 from regard.tasks.folder import save_model, save_tokenizers

@@ -5,14 +5,18 @@ from __future__ import annotations
 import copy
 import json
 import os
+import re
 from collections.abc import Callable, Sequence
+from importlib.resources import files
 from itertools import chain, cycle
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import torch
 from tokenizers import Tokenizer as Library
 
+from regard import __version__
 from regard.data.tokenizer import SHOWN_UNKNOWN, UNKNOWN, ForeignTokenizer, Tokenizer
 from regard.decode.config import Greedy
 from regard.engine.torch import TorchEngine
@@ -23,7 +27,6 @@ from regard.exchange.installed import installed
 from regard.exchange.native import write_native
 from regard.exchange.onnx import write_onnx
 from regard.exchange.onnxrun import OnnxModel
-from regard.exchange.readme import write_readme
 from regard.exchange.vocabulary import write_tokenizer
 from regard.files import new_folder, write
 from regard.rng import Key
@@ -215,8 +218,22 @@ def _compare(loaded: Loaded, rows: Rows, outputs: Rows, where: str) -> Checked:
     return f"checked: {len(rows)} of {len(rows)} texts decode to the same tokens here and in {where}", whole
 
 
-FORMATS: dict[str, Callable[[Loaded, Path, Rows], Checked]] = {
-    "huggingface": _huggingface,
-    "ctranslate2": _ctranslate2,
-    "onnx": _onnx,
-}
+def write_readme(folder: Path, kind: str, loaded: Loaded, name: str, texts: list[str], longest: int = 0) -> None:
+    """What a folder is, and the lines that run it by its files alone: of usage.md the parts of this format and task."""
+    usage = files(__package__).joinpath("usage.md").read_text("utf-8")
+    page, *parts = re.split(r"^# ([a-z][\w ]*)\n", usage, flags=re.MULTILINE)
+    sections, source = dict(zip(parts[::2], parts[1::2], strict=True)), loaded.words.source
+    sides = {side: "" if source is loaded.words.target else f"{side}/" for side in ("source", "target")}
+    values = {"name": name, "model": loaded.config.kind, "task": loaded.task, "version": __version__, **sides}
+    values |= {"texts": json.dumps(texts, ensure_ascii=False), "longest": str(longest)}
+    values["pooled"] = "states[0]" if getattr(loaded.config, "pooling", "") == "first" else "states.mean(0)"
+    values["tags"] = ", ".join(f"`<2{tag}>`" for tag in source.tags)
+    asked = f"{kind} {loaded.task}" if f"{kind} {loaded.task}" in sections else "native code"
+    more = {"tags": source.tags and loaded.spec.form == "source", "without a tokenizer": "words" in source.content()}
+    notes = sections[kind] + "".join(sections[name] for name, is_so in more.items() if is_so and asked != "native code")
+    code, notes = (Template(text).substitute(values).strip() for text in (sections[asked], notes))
+    write(folder / "README.md", Template(page).substitute(values, code=code, notes=notes).encode())
+
+
+Write = Callable[[Loaded, Path, Rows], Checked]
+FORMATS: dict[str, Write] = {"huggingface": _huggingface, "ctranslate2": _ctranslate2, "onnx": _onnx}

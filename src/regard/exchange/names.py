@@ -60,22 +60,13 @@ def llama(config: GptConfig) -> list[Rule]:
 
 
 def bert(config: BertConfig) -> list[Rule]:
-    rules = _same(
-        ("embedding.table", "embeddings.word_embeddings.weight"),
-        ("embedding.position.encoding.table", "embeddings.position_embeddings.weight"),
-        ("embedding.segment_table", "embeddings.token_type_embeddings.weight"),
-    )
+    tables = {"table": "word", "position.encoding.table": "position", "segment_table": "token_type"}
+    rules = [Rule((f"embedding.{a}",), f"embeddings.{b}_embeddings.weight") for a, b in tables.items()]
     rules += _affine("embedding.norm", "embeddings.LayerNorm")
-    parts = {
-        "self_attention.to_q": "attention.self.query",
-        "self_attention.to_k": "attention.self.key",
-        "self_attention.to_v": "attention.self.value",
-        "self_attention.to_out": "attention.output.dense",
-        "self_residual.norm": "attention.output.LayerNorm",
-        "feedforward.up": "intermediate.dense",
-        "feedforward.down": "output.dense",
-        "feedforward_residual.norm": "output.LayerNorm",
-    }
+    maps = zip(PARTS, ("self.query", "self.key", "self.value", "output.dense"), strict=True)
+    parts = {f"self_attention.to_{ours}": f"attention.{theirs}" for ours, theirs in maps}
+    parts |= {"feedforward.up": "intermediate.dense", "feedforward.down": "output.dense"}
+    parts |= {"self_residual.norm": "attention.output.LayerNorm", "feedforward_residual.norm": "output.LayerNorm"}
     rules += _layers(config.num_layers, "encoder.blocks", "encoder.layer", parts)
     if config.pooler:
         rules += _affine("pooler", "pooler.dense")
