@@ -111,8 +111,8 @@ def compare(
     from regard.process import COMMAND
 
     asked = {"source": _path(source), "target": _path(target), "data": data, "threads": threads}
-    paths, judge = comparable([Path(recipe) for recipe in recipes], minutes, settings, **asked)
     options = {"minutes": minutes, "threads": threads, "settings": settings}
+    paths, judge = comparable([Path(recipe) for recipe in recipes], options, **asked)
     return Comparison(paths, judge, seeds, Path(out), options, [*COMMAND, "train"]).run()
 
 

@@ -124,9 +124,7 @@ def demo(
 
 
 @app.command()
-def init(
-    task: Annotated[str, Argument(help="translation, lm, mlm, classification and so on.")] = "translation",
-) -> None:
+def init(task: Annotated[str, Argument(help="translation, lm, mlm, classification and more.")] = "translation") -> None:
     """Print a commented recipe to start from.
 
     As in: regard init > recipe.yaml
@@ -177,9 +175,7 @@ def attend(
     model: Folder,
     text: Annotated[list[str] | None, Argument(help="A sentence to translate, or to go on with.")] = None,
     target: Annotated[str | None, Option(help="Look at this output instead of the model's own.")] = None,
-    output: Annotated[
-        Path | None, Option("--output", "-o", help="A .html with everything, .svg, .png or .json; not the terminal.")
-    ] = None,
+    output: Annotated[Path | None, Option("--output", "-o", help="A .html of everything, .svg, .png or .json.")] = None,
     site: Annotated[str | None, Option(help="Such as decoder.0.cross. Default: the last across.")] = None,
     head: Annotated[int | None, Option(help="One head, from 0. Default: their mean.")] = None,
     pieces: Annotated[bool, Option("--pieces", help="Show the model's own pieces, not words.")] = False,
@@ -223,9 +219,7 @@ def serve(
     port: Annotated[int, Option(min=0, max=65535)] = 5000,
     engine: Engine = "auto",
     threads: Threads = None,
-    key_file: Annotated[
-        Path | None, Option(help="Keys, one a line; without one of them nothing is answered. Or REGARD_API_KEYS.")
-    ] = None,
+    key_file: Annotated[Path | None, Option(help="Keys, one a line; requests need one. Or REGARD_API_KEYS.")] = None,
 ) -> None:
     """Serve models over HTTP: a page, LibreTranslate's interface, OpenAI's, and Regard's own."""
     from regard.serve.server import serve_models
@@ -241,9 +235,7 @@ def compare(
     setting: Settings = None,
     source: Annotated[Path | None, Option(help="Sentences to judge by. Default: validation data.")] = None,
     target: Annotated[Path | None, Option(help="Their references.")] = None,
-    data: Annotated[
-        str | None, Option(help="Or a corpus such as multi30k-tok/en-de/test, or a file of pairs or examples.")
-    ] = None,
+    data: Annotated[str | None, Option(help="A corpus (multi30k-tok/en-de/test) or file of pairs or examples.")] = None,
     threads: Threads = None,
     as_json: Annotated[bool, Option("--json", help="The table as JSON.")] = False,
 ) -> None:

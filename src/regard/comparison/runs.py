@@ -98,9 +98,8 @@ class Comparison:
         if asked or code in (128 + signal.SIGINT, 128 + signal.SIGTERM):
             raise StoppedComparisonError(STOPPED, asked + 128 if asked else code)
         if code:
-            raise StoppedComparisonError(
-                f"{name}, seed {seed}: training failed; what is finished is kept, the same command goes on", code
-            )
+            failed = f"{name}, seed {seed}: training failed; what is finished is kept, the same command goes on"
+            raise StoppedComparisonError(failed, code)
 
     def _speeds(self, runs: Mapping[str, Run]) -> dict[str, float]:
         """Of the models of the first seed, measured once for the same runs."""
@@ -118,25 +117,22 @@ class Comparison:
         return measured
 
 
-def comparable(
-    files: Sequence[Path], minutes: float | None, settings: Sequence[str], **asked: Any
-) -> tuple[dict[str, Path], Judge]:
+def comparable(files: Sequence[Path], options: Mapping[str, Any], **asked: Any) -> tuple[dict[str, Path], Judge]:
     """The files of recipes by their names, and who judges their models as `asked`, if they can be compared."""
+    common = {name: options[name] for name in ("minutes", "settings")}
     paths: dict[str, Path] = {}
     for path in files:
         if (twin := paths.get(path.stem)) is not None:
             raise UserError(f"{twin} and {path}: both are called {path.stem}; give each once, by its own name")
         paths[path.stem] = path
-    recipes = {name: Asked(path=path, minutes=minutes, settings=settings).recipe()[0] for name, path in paths.items()}
+    recipes = {name: Asked(path=path, **common).recipe()[0] for name, path in paths.items()}
     judge, (first, recipe), *others = judge_of(recipes, **asked), *recipes.items()
     same = {"task", "train.metric", *(f"data.{key}" for key in judge.same)}
     for name, other in others:
         changed = [line for line in differences(recipe, other) if ".".join(line.split(":")[0].split(".")[:2]) in same]
         if changed:
-            listed = "\n  ".join(changed)
-            raise UserError(
-                f"{paths[first]} and {paths[name]} cannot be compared:\n  {listed}\nmake these equal there, or by --set"
-            )
+            both, listed = f"{paths[first]} and {paths[name]}", "\n  ".join(changed)
+            raise UserError(f"{both} cannot be compared:\n  {listed}\nmake these equal there, or by --set")
     judge.check()
     return paths, judge
 

@@ -100,9 +100,8 @@ def prepare(config: ModelConfig, weights: Mapping[str, Array], *, small: bool = 
 
 def prepared_of(model: Any, *, small: bool = False) -> Prepared:
     """The same of a model that PyTorch holds."""
-    return prepare(
-        model.config, {name: p.detach().float().numpy() for name, p in model.named_parameters()}, small=small
-    )
+    weights = {name: p.detach().float().numpy() for name, p in model.named_parameters()}
+    return prepare(model.config, weights, small=small)
 
 
 def write_prepared(path: Path, prepared: Prepared) -> None:

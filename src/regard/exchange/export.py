@@ -41,8 +41,7 @@ Checked = tuple[str, Rows]  # how a check went, and what was written
 
 def export(loaded: Loaded, kind: str, out: Path, texts: Sequence[str] = (), precision: str = "int8") -> str:
     """Write a model, run texts (or words at random) both ways, and tell how that went; a failed one is undone."""
-    native = kind == "native"
-    if kind not in FORMATS and not native:
+    if kind not in ("native", *FORMATS):
         raise UserError(f"--to {kind}: there is no such format; choose native, {', '.join(FORMATS)}")
     if loaded.spec.form == "example" and kind != "huggingface":
         raise UserError(f"--to {kind} is for models that write; a reader goes --to huggingface")
@@ -50,22 +49,18 @@ def export(loaded: Loaded, kind: str, out: Path, texts: Sequence[str] = (), prec
     new_place(out)
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     with new_folder(out) as folder:
-        portable = "words" not in tokenizers.source.content()  # else its ids are not those of its library's file
-        if portable and not native:
-            _write_words(folder, loaded)
         texts, rows = read_texts(loaded, texts)
-        if native:
+        if kind == "native":
             summary = write_native(folder, loaded, rows, precision)
+        elif "words" in tokenizers.source.content():  # its ids are not those of its library's file
+            summary, _ = FORMATS[kind](loaded, folder, rows)
+            summary += "; without a tokenizer: use the sentencepiece models that it came with"
         else:
+            _write_words(folder, loaded)
             summary, outputs = FORMATS[kind](loaded, folder, rows)
-            if portable:
-                _check_words(loaded, folder, texts, rows, outputs)
+            _check_words(loaded, folder, texts, rows, outputs)
         write_readme(folder, kind, loaded, out.name, texts[:1], longest(loaded, 256))
-    return (
-        summary
-        if portable or native
-        else f"{summary}; without a tokenizer: use the sentencepiece models that it came with"
-    )
+    return summary
 
 
 def new_place(out: Path) -> None:

@@ -101,10 +101,8 @@ class Family:
         settings |= {ours: given.rate(theirs) for theirs, ours in self.rates.items()}
         settings |= self.read(given)
         for name, default in self.defaults.items():
-            switch = isinstance(default, bool)
-            settings[self.writes[name]] = (
-                given.only(name, default, True, False) if switch else given.token(name, default)
-            )
+            value = given.only(name, default, True, False) if isinstance(default, bool) else given.token(name, default)
+            settings[self.writes[name]] = value
         if given.problems:
             raise UserError("; ".join(given.problems))
         return self.shape(**{**settings, **self.fixed})

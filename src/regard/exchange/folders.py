@@ -57,12 +57,10 @@ def load_foreign(path: Path) -> Loaded:
     return read_folder(path)
 
 
-def loaded_of(
-    task: str, search: Search, model: Any, tokenizers: Tokenizers | None, max_length: int, path: Path
-) -> Loaded:
+def loaded_of(task: str, search: Search, model: Any, words: Tokenizers | None, max_length: int, path: Path) -> Loaded:
     """A model that is made already."""
     make, native = (lambda: model), (lambda: prepared_of(model))
-    return Loaded(task, model.config, tokenizers, search, max_length, stamp(path), make, native, path.parent)
+    return Loaded(task, model.config, words, search, max_length, stamp(path), make, native, path.parent)
 
 
 def files_of(path: Path) -> list[Path]:
@@ -79,9 +77,7 @@ def words_of(path: Path) -> Tokenizers:
 
     folder = placed(path)
     if not folder.exists():
-        raise UserError(
-            f"{folder}: is no folder, and no installed package of that name carries a model; check the name"
-        )
+        raise UserError(f"{folder}: is no folder, and no installed package of that name has a model; check the name")
     if any((folder / name).is_file() for name in ("recipe.yaml", "tokenizer-source.json")):
         return load_tokenizers(folder)
     if (folder / CONFIG).is_file():
@@ -90,7 +86,5 @@ def words_of(path: Path) -> Tokenizers:
         alone = read_tokenizer(folder)
         tokenizers = None if alone is None else Tokenizers(alone, alone)
     if tokenizers is None:
-        raise UserError(
-            f"{folder}: holds no tokenizer; it needs tokenizer.json, vocab.json and merges.txt, or vocab.txt"
-        )
+        raise UserError(f"{folder}: has no tokenizer; it needs tokenizer.json, vocab.json and merges.txt, or vocab.txt")
     return tokenizers

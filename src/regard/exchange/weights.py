@@ -19,6 +19,7 @@ from regard.files import open_regular, read_regular
 TOLD = 40  # problems at most
 FLOATS = ("F64", "F32", "F16", "BF16")
 Shape = tuple[int, ...]
+Shapes = Mapping[str, Shape]
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,11 @@ class Rule:
     zeros: Shape = ()
     """The shape of theirs where we have nothing like it."""
 
-    def shape(self, ours: Mapping[str, Shape]) -> Shape:
+    def shape(self, ours: Shapes) -> Shape:
         """Of theirs."""
         return tuple(self.to_theirs({name: torch.empty(ours[name], device="meta") for name in self.ours}).shape)
 
-    def to_ours(self, theirs: Tensor, shapes: Mapping[str, Shape]) -> dict[str, Tensor]:
+    def to_ours(self, theirs: Tensor, shapes: Shapes) -> dict[str, Tensor]:
         plain = theirs[0] if self.lead else theirs.T if self.turned else theirs
         parts = plain[self.skip :].split([shapes[name][0] for name in self.ours])
         return {name: part.contiguous() for name, part in zip(self.ours, parts, strict=True)}
@@ -52,9 +53,7 @@ class Rule:
         return (joined[None] if self.lead else joined.T if self.turned else joined).contiguous()
 
 
-def read_weights(
-    folder: Path, rules: list[Rule], ours: Mapping[str, Shape], prefix: str, ignored: str
-) -> dict[str, Tensor]:
+def read_weights(folder: Path, rules: list[Rule], ours: Shapes, prefix: str, ignored: str) -> dict[str, Tensor]:
     """Every tensor of ours; whatever is missing, left over or of another shape is told at once, before any is read."""
     files, shapes, kinds, problems = dict[str, Path](), dict[str, Shape](), dict[str, str](), list[str]()
     for path in _files(folder):
