@@ -25,8 +25,6 @@ from regard.tasks.registry import TASKS
 from regard.tasks.runnable import Runnable
 from regard.tasks.spec import TaskSpec
 
-Inputs = Annotated[list[Path] | None, Argument(help="Text files; none or - is standard input.")]
-Output = Annotated[Path | None, Option("--output", "-o", help="Write here; after a kill, go on.")]
 BatchSize = Annotated[int | None, Option(help="Sentences at once. Default: as many as fit well.")]
 
 
@@ -41,8 +39,8 @@ def opened(model: Path, **options: Any) -> Runnable:
 def run(
     model: Folder,
     *,
-    inputs: Inputs = None,
-    output: Output = None,
+    inputs: Annotated[list[Path] | None, Argument(help="Text files; none or - is standard input.")] = None,
+    output: Annotated[Path | None, Option("--output", "-o", help="Write here; after a kill, go on.")] = None,
     batch_size: BatchSize = None,
     as_json: Json = False,
     engine: Engine = "auto",

@@ -23,7 +23,7 @@ Runs = Mapping[str, Mapping[int, Run]]  # by name and seed, seeds being counted 
 Drawn = dict[tuple[str, int], Floats]  # likewise: scores on drawn test sets, which are worth keeping
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Line:
     """One system."""
 
@@ -75,10 +75,7 @@ class Table:
         sign = -1 if higher else 1  # the best first, and what is no number last
         order = sorted(systems, key=lambda name: sign * quality[name].value if isfinite(quality[name].value) else inf)
         ahead = {one: gap(systems[one], systems[two]).within(low - high, high - low) for one, two in pairwise(order)}
-        lines = [
-            Line(name=name, runs=runs[name], quality=quality[name], speed=speeds.get(name), ahead=ahead.get(name))
-            for name in order
-        ]
+        lines = [Line(name, runs[name], quality[name], speeds.get(name), ahead.get(name)) for name in order]
         return Table(judge=judge, num_seeds=num_seeds, lines=lines)
 
     @property
