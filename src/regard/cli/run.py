@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, fields
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,6 +26,7 @@ from regard.tasks.registry import TASKS
 from regard.tasks.runnable import Runnable
 from regard.tasks.spec import TaskSpec
 
+dumps = partial(json.dumps, ensure_ascii=False)
 BatchSize = Annotated[int | None, Option(help="Sentences at once. Default: as many as fit well.")]
 
 
@@ -64,7 +66,7 @@ def run(
         found = ready.predict(texts, options, first=done + 1, tick=tick)
         if not as_json:
             return [each.line for each in found]
-        return [_object({"input": text, **each.data}) for text, each in zip(texts, found, strict=True)]
+        return [dumps({"input": text, **each.data}) for text, each in zip(texts, found, strict=True)]
 
     run_lines(inputs or [], output, repr((ready.name, as_json, options.job())), make)
 
@@ -80,11 +82,7 @@ def evaluate(
 ) -> None:
     """Print how good a model is."""
     found = opened(model, batch_size=batch_size, engine=engine, threads=threads).evaluate(**own)
-    print(_object(found.data) if as_json else "\n".join(found.lines))
-
-
-def _object(data: Mapping[str, Any]) -> str:
-    return json.dumps(data, ensure_ascii=False)
+    print(dumps(found.data) if as_json else "\n".join(found.lines))
 
 
 def _put(text: str) -> None:

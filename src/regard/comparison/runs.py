@@ -26,14 +26,6 @@ from regard.training.loop import stop_signals
 STOPPED = "stopped; everything is kept, and the same command goes on"
 
 
-class StoppedComparisonError(StoppedError):
-    """Everything that is finished is kept."""
-
-    def __init__(self, message: str, exit_code: int) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
-
-
 @dataclass(frozen=True)
 class Comparison:
     """Runs of recipes by name, in folders OUT/name/seed."""
@@ -51,7 +43,7 @@ class Comparison:
         try:
             return self._run()
         except KeyboardInterrupt:
-            raise StoppedComparisonError(STOPPED, 128 + signal.SIGINT) from None
+            raise StoppedError(STOPPED, 128 + signal.SIGINT) from None
 
     def _run(self) -> Table:
         """Finish what is not finished, all recipes of a seed before those of the next; the table grows with them."""
@@ -96,10 +88,10 @@ class Comparison:
         own = {"recipe": str(self.paths[name]), "out": str(folder), "settings": settings}
         code, asked = _call([*self.command, json.dumps({**self.options, **own})])
         if asked or code in (128 + signal.SIGINT, 128 + signal.SIGTERM):
-            raise StoppedComparisonError(STOPPED, asked + 128 if asked else code)
+            raise StoppedError(STOPPED, asked + 128 if asked else code)
         if code:
             failed = f"{name}, seed {seed}: training failed; what is finished is kept, the same command goes on"
-            raise StoppedComparisonError(failed, code)
+            raise StoppedError(failed, code)
 
     def _speeds(self, runs: Mapping[str, Run]) -> dict[str, float]:
         """Of the models of the first seed, measured once for the same runs."""

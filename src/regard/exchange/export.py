@@ -6,6 +6,7 @@ import copy
 import json
 import os
 import re
+import time
 from collections.abc import Callable, Sequence
 from importlib.resources import files
 from itertools import chain, cycle
@@ -18,22 +19,26 @@ from tokenizers import Tokenizer as Library
 
 from regard import __version__
 from regard.data.tokenizer import SHOWN_UNKNOWN, UNKNOWN, ForeignTokenizer, Tokenizer
-from regard.decode.config import Greedy
+from regard.decode.config import Greedy, Hypothesis
+from regard.engine.engine import Engine
+from regard.engine.native import NativeEngine
+from regard.engine.prepare import NATIVE, prepared_of, write_prepared
 from regard.engine.torch import TorchEngine
 from regard.errors import UserError
 from regard.exchange.ctranslate2 import decode_ctranslate2, write_ctranslate2
 from regard.exchange.huggingface import GENERATION, compare_numbers, kind_of, write_folder, write_reader
 from regard.exchange.installed import installed
-from regard.exchange.native import write_native
 from regard.exchange.onnx import write_onnx
 from regard.exchange.onnxrun import OnnxModel
 from regard.exchange.vocabulary import write_tokenizer
 from regard.files import new_folder, write
 from regard.rng import Key
 from regard.shapes import Padded
-from regard.tasks.folder import Loaded
+from regard.tasks.folder import Loaded, load_folder, save_settings, save_tokenizers
+from regard.tasks.translation.task import log_probs
 
 AT_RANDOM, LONGEST = 8, 48  # texts of words at random that are decoded both ways, and tokens of an output at most
+PRECISIONS = ("int8", "float32")  # of the native engine
 NEVER = -1e4  # a bias that half precision can hold
 Rows = list[list[int]]
 Checked = tuple[str, Rows]  # how a check went, and what was written
@@ -51,12 +56,13 @@ def export(loaded: Loaded, kind: str, out: Path, texts: Sequence[str] = (), prec
     with new_folder(out) as folder:
         texts, rows = read_texts(loaded, texts)
         if kind == "native":
-            summary = write_native(folder, loaded, rows, precision)
+            summary = _native(loaded, folder, rows, precision)
         elif "words" in tokenizers.source.content():  # its ids are not those of its library's file
             summary, _ = FORMATS[kind](loaded, folder, rows)
             summary += "; without a tokenizer: use the sentencepiece models that it came with"
         else:
-            _write_words(folder, loaded)
+            for place, tokenizer in zip(_sides(folder, loaded), (tokenizers.source, tokenizers.target), strict=True):
+                write_tokenizer(place, tokenizer, loaded)
             summary, outputs = FORMATS[kind](loaded, folder, rows)
             _check_words(loaded, folder, texts, rows, outputs)
         write_readme(folder, kind, loaded, out.name, texts[:1], longest(loaded, 256))
@@ -69,6 +75,38 @@ def new_place(out: Path) -> None:
         raise UserError(f"{out}: is there already; name a new folder")
     if out.is_dir():
         out.rmdir()
+
+
+def _native(loaded: Loaded, folder: Path, rows: Rows, precision: str) -> str:
+    """For the native engine, which runs it without torch; texts are decoded by both engines."""
+    if precision not in PRECISIONS:
+        raise UserError(f"--precision {precision}: there is no such; choose {' or '.join(PRECISIONS)}")
+    write_prepared(folder / NATIVE, prepared_of(loaded.model, small=precision == "int8"))
+    save_tokenizers(folder, loaded.words)
+    save_settings(folder, loaded.config, loaded.task, loaded.search, loaded.max_length, {})
+    reference, before = _timed(TorchEngine(loaded.model), loaded, rows)
+    outputs, after = _timed(NativeEngine(load_folder(folder).native()), loaded, rows)
+    return f"{precision}: {_compared(loaded, rows, reference, outputs)}, {before / after:.1f} times as fast as torch"
+
+
+def _timed(engine: Engine, loaded: Loaded, rows: Rows) -> tuple[list[Hypothesis], float]:
+    engine.decode(rows[:1], loaded.search)
+    began = time.perf_counter()
+    outputs = [best[0] for best in engine.decode(rows, loaded.search)]
+    return outputs, time.perf_counter() - began
+
+
+def _compared(loaded: Loaded, rows: Rows, before: list[Hypothesis], after: list[Hypothesis]) -> str:
+    """How many outputs are the same, and how likely all are by the model itself, as it was."""
+    same = sum(a.tokens == b.tokens for a, b in zip(before, after, strict=True))
+    summary = f"{same} of {len(rows)} outputs are the same"
+    if loaded.spec.form != "source":
+        return summary
+    likely = []
+    for outputs in (before, after):
+        targets = [h.tokens[:-1] if h.tokens[-1] == loaded.config.end else h.tokens for h in outputs]
+        likely.append(float(log_probs(loaded.model, rows, targets).sum() / sum(len(h.tokens) for h in outputs)))
+    return f"{summary}; log-probability a token, by the model as it was, {likely[0]:.4f} before, {likely[1]:.4f} now"
 
 
 def _huggingface(loaded: Loaded, folder: Path, rows: Rows) -> Checked:
@@ -138,12 +176,6 @@ def _goes_on(loaded: Loaded) -> bool:
 def _sides(folder: Path, loaded: Loaded) -> list[Path]:
     """The folders of source and target tokenizer, which may be one."""
     return [folder] * 2 if loaded.words.source is loaded.words.target else [folder / "source", folder / "target"]
-
-
-def _write_words(folder: Path, loaded: Loaded) -> None:
-    form = {"whole": not _goes_on(loaded), "reads": loaded.spec.form == "example"}
-    for place, tokenizer in zip(_sides(folder, loaded), (loaded.words.source, loaded.words.target), strict=True):
-        write_tokenizer(place, tokenizer, start=loaded.model.start, max_length=loaded.max_length, **form)
 
 
 def _check_words(loaded: Loaded, folder: Path, texts: list[str], rows: Rows, outputs: Rows) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
 
-from regard.data.tokenizer import ENDS
+from regard.data.tokenizer import ENDS, Tokenizer
 from regard.errors import UserError
 from regard.files import write
 from regard.look.figure import Picture
@@ -21,7 +21,6 @@ from regard.look.labels import markup
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from regard.data.tokenizer import Tokenizer
     from regard.engine.explain import Explanation
     from regard.look.tree import Tree
 
