@@ -27,7 +27,6 @@ from regard.errors import UserError
 from regard.exchange import export as exporting
 from regard.exchange.export import export
 from regard.exchange.folders import load_any
-from regard.exchange.native import export_native
 from regard.models.build import build
 from regard.models.config import BertConfig, GptConfig, ReaderConfig, TransformerConfig
 from regard.shapes import Padded
@@ -291,7 +290,7 @@ def test_the_answers_of_a_reader_are_the_same(question: str, tmp_path: Path, mon
 
 def test_a_prepared_folder_says_how_it_is_run(models: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = models("translation", "bpe")
-    export_native(loaded, tmp_path / "out", TEXTS, "float32")
+    export(loaded, "native", tmp_path / "out", TEXTS, "float32")
     assert "`regard run FOLDER < input.txt`" in (tmp_path / "out" / "README.md").read_text("utf-8")
     assert run(tmp_path / "out", TEXTS, monkeypatch) == ready(loaded)(TEXTS)
 

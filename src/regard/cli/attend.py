@@ -14,7 +14,7 @@ from rich.table import Table
 
 from regard.data.text import lines
 from regard.errors import UserError
-from regard.look.page import REMARK
+from regard.look.look import REMARK
 from regard.metrics.alignment import Gold, parse
 from regard.progress import Progress, say
 from regard.tasks.translation.runtime import Translator

@@ -6,10 +6,8 @@ from pathlib import Path
 
 from regard.cli.lines import input_chunks
 from regard.errors import UserError
-from regard.exchange.export import export, new_place
+from regard.exchange.export import export, new_place, write_readme
 from regard.exchange.folders import load_any, load_foreign
-from regard.exchange.native import export_native
-from regard.exchange.readme import write_readme
 from regard.files import new_folder
 from regard.progress import say
 from regard.tasks.folder import save_model, save_tokenizers
@@ -34,8 +32,5 @@ def export_model(path: Path, kind: str, out: Path, texts: Path | None, precision
     lines = [] if texts is None else [text for chunk in input_chunks([texts]) for text in chunk if text.strip()]
     if texts is not None and not lines:
         raise UserError(f"{texts}: holds no line to check with; give a file with text, or drop --texts")
-    if kind == "native":
-        say(export_native(load_any(path), out, lines, precision))
-    else:
-        say(export(load_any(path), kind, out, lines))
+    say(export(load_any(path), kind, out, lines, precision))
     say(f"written to {out}")

@@ -14,7 +14,7 @@ from regard.errors import UserError
 from regard.files import sealed, unsealed, write
 from regard.tasks.config import BaseRecipe
 from regard.tasks.folder import load_folder
-from regard.tasks.judging import Given, Judge, Judged
+from regard.tasks.judging import Judge, Judged
 from regard.tasks.registry import TASKS
 from regard.training.checkpoint import log_entries, newest
 from regard.training.plan import Plan
@@ -33,38 +33,38 @@ class Run:
     seconds: float
 
 
-def judge_run(folder: Path, recipe: BaseRecipe, given: Given) -> Run:
+def judge_of(recipes: Mapping[str, BaseRecipe], **asked: Any) -> Judge:
+    """The judge of their task, and what it is asked to judge by."""
+    spec = TASKS[next(iter(recipes.values())).task]
+    if spec.judge is None:
+        raise UserError(f"models for {spec.purpose} cannot be compared yet")
+    return spec.judge(recipes=recipes, **asked)
+
+
+def judge_run(folder: Path, judge: Judge) -> Run:
     """Judge a run whose training has ended, keep that in its folder, and give back what was kept."""
-    judged = judge_of(recipe).judge(opened(folder, given), recipe, given)
-    run = asdict(Run(judged=judged, **_cost(folder)))
-    write(folder / JUDGED, sealed({"by": given.name, **run}))
-    stored = stored_run(folder, given)
+    run = Run(judged=judge.judge(opened(folder, judge)), **_cost(folder))
+    write(folder / JUDGED, sealed({"by": judge.name, **asdict(run)}))
+    stored = stored_run(folder, judge)
     assert stored is not None
     return stored
 
 
-def stored_run(folder: Path, given: Given) -> Run | None:
+def stored_run(folder: Path, judge: Judge) -> Run | None:
     """What was kept of a run, if it was judged by the same."""
     try:
         stored = unsealed(json.loads((folder / JUDGED).read_bytes()))
-        if stored.pop("by") != given.name:
+        if stored.pop("by") != judge.name:
             return None
         return Run(**{**stored, "judged": Judged(**stored["judged"])})
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
 
 
-def judge_of(recipe: BaseRecipe) -> Judge:
-    if (judge := TASKS[recipe.task].judge) is None:
-        raise UserError(f"models for {TASKS[recipe.task].purpose} cannot be compared yet")
-    return judge()
-
-
-def speeds(folders: Mapping[str, Path], judge: Judge, asked: Sequence[Any], given: Given) -> dict[str, float]:
+def speeds(folders: Mapping[str, Path], judge: Judge, asked: Sequence[Any]) -> dict[str, float]:
     """Items a second of each model, the median of rounds that are interleaved, after one that does not count."""
-    assert judge.answer is not None
     sample = asked[:: -(-len(asked) // TIMED)]
-    models = {name: opened(folder, given) for name, folder in folders.items()}
+    models = {name: opened(folder, judge) for name, folder in folders.items()}
     spent: dict[str, list[float]] = {name: [] for name in models}
     for _ in range(ROUNDS + 1):
         for name, model in models.items():
@@ -74,9 +74,9 @@ def speeds(folders: Mapping[str, Path], judge: Judge, asked: Sequence[Any], give
     return {name: len(sample) / median(each[1:]) for name, each in spent.items()}
 
 
-def opened(folder: Path, given: Given) -> Any:
+def opened(folder: Path, judge: Judge) -> Any:
     loaded = load_folder(folder)
-    return loaded.spec.runtime(loaded, threads=given.threads)
+    return loaded.spec.runtime(loaded, threads=judge.threads)
 
 
 def _cost(folder: Path) -> dict[str, Any]:

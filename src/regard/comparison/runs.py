@@ -18,7 +18,7 @@ from regard.files import sealed, unsealed, write
 from regard.progress import say
 from regard.recipe import differences
 from regard.tasks.config import BaseRecipe
-from regard.tasks.judging import Given
+from regard.tasks.judging import Judge
 from regard.tasks.registry import read_recipe
 from regard.training.asked import Asked
 from regard.training.loop import stop_signals
@@ -26,24 +26,14 @@ from regard.training.loop import stop_signals
 STOPPED = "stopped; everything is kept, and the same command goes on"
 
 
-class StoppedComparisonError(StoppedError):
-    """Everything that is finished is kept."""
-
-    def __init__(self, message: str, exit_code: int) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
-
-
 @dataclass(frozen=True)
 class Comparison:
     """Runs of recipes by name, in folders OUT/name/seed."""
 
     paths: Mapping[str, Path]
-    recipes: Mapping[str, BaseRecipe]
-    given: Given
+    judge: Judge
     num_seeds: int
     out: Path
-    settings: Sequence[str]
     options: Mapping[str, Any]
     """Of all trainings."""
     command: Sequence[str]
@@ -53,20 +43,20 @@ class Comparison:
         try:
             return self._run()
         except KeyboardInterrupt:
-            raise StoppedComparisonError(STOPPED, 128 + signal.SIGINT) from None
+            raise StoppedError(STOPPED, 128 + signal.SIGINT) from None
 
     def _run(self) -> Table:
         """Finish what is not finished, all recipes of a seed before those of the next; the table grows with them."""
-        every = [(name, seed) for seed in range(self.num_seeds) for name in self.recipes]
-        runs: dict[str, dict[int, Run]] = {name: {} for name in self.recipes}
+        every = [(name, seed) for seed in range(self.num_seeds) for name in self.paths]
+        runs: dict[str, dict[int, Run]] = {name: {} for name in self.paths}
         drawn: Drawn = {}
         for name, seed in every:
-            if self._is_of(name, seed) and (run := stored_run(self._folder(name, seed), self.given)) is not None:
+            if self._is_of(name, seed) and (run := stored_run(self._folder(name, seed), self.judge)) is not None:
                 runs[name][seed] = run
 
         def table(speeds: Mapping[str, float]) -> Table:
             ordered = {name: dict(sorted(each.items())) for name, each in runs.items()}
-            made = Table.of(self.recipes, self.given, self.num_seeds, ordered, speeds, drawn)
+            made = Table.of(self.judge, self.num_seeds, ordered, speeds, drawn)
             made.save(self.out)
             return made
 
@@ -74,7 +64,7 @@ class Comparison:
             if seed not in runs[name]:
                 say(f"{name}, seed {seed}: run {number} of {len(every)}")
                 self._train(name, seed)
-                runs[name][seed] = judge_run(self._folder(name, seed), self._seeded(name, seed), self.given)
+                runs[name][seed] = judge_run(self._folder(name, seed), self.judge)
                 table({})
         return table(self._speeds({name: each[0] for name, each in runs.items()}))
 
@@ -82,7 +72,7 @@ class Comparison:
         return self.out / name / str(seed)
 
     def _seeded(self, name: str, seed: int) -> BaseRecipe:
-        recipe = self.recipes[name]
+        recipe: BaseRecipe = self.judge.recipes[name]
         return replace(recipe, train=replace(recipe.train, seed=recipe.train.seed + seed))
 
     def _is_of(self, name: str, seed: int) -> bool:
@@ -94,53 +84,49 @@ class Comparison:
         folder = self._folder(name, seed)
         if (folder / "README.md").exists() and self._is_of(name, seed):
             return  # trained, and to be judged anew
-        settings = [*self.settings, f"train.seed={self._seeded(name, seed).train.seed}"]
+        settings = [*self.options["settings"], f"train.seed={self._seeded(name, seed).train.seed}"]
         own = {"recipe": str(self.paths[name]), "out": str(folder), "settings": settings}
         code, asked = _call([*self.command, json.dumps({**self.options, **own})])
         if asked or code in (128 + signal.SIGINT, 128 + signal.SIGTERM):
-            raise StoppedComparisonError(STOPPED, asked + 128 if asked else code)
+            raise StoppedError(STOPPED, asked + 128 if asked else code)
         if code:
-            raise StoppedComparisonError(
-                f"{name}, seed {seed}: training failed; what is finished is kept, the same command goes on", code
-            )
+            failed = f"{name}, seed {seed}: training failed; what is finished is kept, the same command goes on"
+            raise StoppedError(failed, code)
 
     def _speeds(self, runs: Mapping[str, Run]) -> dict[str, float]:
         """Of the models of the first seed, measured once for the same runs."""
-        path, judge = self.out / "speed.json", judge_of(next(iter(self.recipes.values())))
-        if judge.answer is None:
+        path, asked = self.out / "speed.json", next(iter(runs.values())).judged.asked
+        if not asked:
             return {}
-        by = [self.given.name, self.num_seeds, self.given.threads, *runs]
+        by = [self.judge.name, self.num_seeds, self.judge.threads, *runs]
         with suppress(OSError, ValueError, KeyError, TypeError):
             stored = unsealed(json.loads(path.read_bytes()))
             if stored["by"] == by:
                 return {name: float(stored["speeds"][name]) for name in runs}
         say("timing the models")
-        folders = {name: self._folder(name, 0) for name in runs}
-        measured = speeds(folders, judge, next(iter(runs.values())).judged.asked, self.given)
+        measured = speeds({name: self._folder(name, 0) for name in runs}, self.judge, asked)
         write(path, sealed({"by": by, "speeds": measured}))
         return measured
 
 
-def comparable(
-    files: Sequence[Path], minutes: float | None, settings: Sequence[str]
-) -> tuple[dict[str, Path], dict[str, BaseRecipe]]:
-    """The files of recipes by their names, and what they say, if they can be compared."""
+def comparable(files: Sequence[Path], options: Mapping[str, Any], **asked: Any) -> tuple[dict[str, Path], Judge]:
+    """The files of recipes by their names, and who judges their models as `asked`, if they can be compared."""
+    common = {name: options[name] for name in ("minutes", "settings")}
     paths: dict[str, Path] = {}
     for path in files:
         if (twin := paths.get(path.stem)) is not None:
             raise UserError(f"{twin} and {path}: both are called {path.stem}; give each once, by its own name")
         paths[path.stem] = path
-    recipes = {name: Asked(path=path, minutes=minutes, settings=settings).recipe()[0] for name, path in paths.items()}
-    (first, recipe), *others = recipes.items()
-    same = {"task", "train.metric", *(f"data.{key}" for key in judge_of(recipe).same)}
+    recipes = {name: Asked(path=path, **common).recipe()[0] for name, path in paths.items()}
+    judge, (first, recipe), *others = judge_of(recipes, **asked), *recipes.items()
+    same = {"task", "train.metric", *(f"data.{key}" for key in judge.same)}
     for name, other in others:
         changed = [line for line in differences(recipe, other) if ".".join(line.split(":")[0].split(".")[:2]) in same]
         if changed:
-            listed = "\n  ".join(changed)
-            raise UserError(
-                f"{paths[first]} and {paths[name]} cannot be compared:\n  {listed}\nmake these equal there, or by --set"
-            )
-    return paths, recipes
+            both, listed = f"{paths[first]} and {paths[name]}", "\n  ".join(changed)
+            raise UserError(f"{both} cannot be compared:\n  {listed}\nmake these equal there, or by --set")
+    judge.check()
+    return paths, judge
 
 
 def _call(command: Sequence[str]) -> tuple[int, int]:

@@ -100,8 +100,7 @@ class _Writer:
         self.tokens = stack.enter_context((folder / f"{side}.tokens").open("wb"))
         self.offsets = stack.enter_context((folder / f"{side}.offsets").open("wb"))
         self.dtype, self.vocabulary = dtype, vocabulary
-        self.ids: list[int] = []
-        self.ends = [0]
+        self.ids, self.ends = list[int](), [0]
         self.rows, self.written = 0, 0
 
     def add(self, ids: list[int]) -> None:

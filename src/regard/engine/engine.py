@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol, get_args
 
 from regard.decode.config import Hypothesis, Search
 from regard.engine.build import NoLibraryError, compiler
-from regard.engine.prepare import Prepared, prepare, refusal, weights_of
+from regard.engine.prepare import Prepared, prepared_of, refusal
 from regard.errors import UserError
 from regard.models.config import ModelConfig
 from regard.progress import warn
@@ -70,6 +70,4 @@ def choose(
 
 def engine_of(model: Any, threads: int) -> Engine:
     """For a model that PyTorch holds, as it is now."""
-    return choose(
-        "auto", model.config, lambda: model, lambda: prepare(model.config, weights_of(model)), threads=threads
-    )
+    return choose("auto", model.config, lambda: model, lambda: prepared_of(model), threads=threads)

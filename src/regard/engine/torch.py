@@ -63,9 +63,7 @@ class TorchEngine:
         size = search.size if isinstance(search, Beam) else 1
         told = search.max_length if self.prompted else 0
         share = max(LEAST, -(-len(sources) // self.threads))
-        return by_length(
-            sources, lambda longest: self.batch_size or max(1, min(share, self.tokens // ((longest + told) * size)))
-        )
+        return by_length(sources, lambda n: self.batch_size or max(1, min(share, self.tokens // ((n + told) * size))))
 
 
 @contextmanager

@@ -9,8 +9,7 @@ from typing import Any
 
 from regard.attention.config import PositionConfig
 from regard.errors import UserError
-from regard.exchange import names
-from regard.exchange.weights import Rule
+from regard.exchange import weights
 from regard.models.config import BertConfig, GptConfig, ModelConfig, TransformerConfig
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
@@ -83,7 +82,7 @@ class Family:
     """Switches and ids of tokens, as they are where a folder does not say; `writes` has what they are here."""
     writes: dict[str, Any]
     """All else that is written: the name of a setting of ours, a function of them all, or what is always the same."""
-    rules: Callable[[Any], list[Rule]]
+    rules: Callable[[Any], list[weights.Rule]]
     prefix: str
     """Of their names; it is missing where the trunk alone was saved."""
     ignored: str
@@ -102,10 +101,8 @@ class Family:
         settings |= {ours: given.rate(theirs) for theirs, ours in self.rates.items()}
         settings |= self.read(given)
         for name, default in self.defaults.items():
-            switch = isinstance(default, bool)
-            settings[self.writes[name]] = (
-                given.only(name, default, True, False) if switch else given.token(name, default)
-            )
+            value = given.only(name, default, True, False) if isinstance(default, bool) else given.token(name, default)
+            settings[self.writes[name]] = value
         if given.problems:
             raise UserError("; ".join(given.problems))
         for name, mark in (("bos_token_id", "start"), ("eos_token_id", "end")) if self.shape is GptConfig else ():
@@ -215,7 +212,7 @@ _LLAMA = Family(
         "max_position_embeddings": lambda config: config.context or 2048, "attention_bias": "bias", "mlp_bias": "bias",
         "tie_word_embeddings": "tied", "bos_token_id": "start", "eos_token_id": "end",
     },
-    rules=names.llama,
+    rules=weights.llama,
     prefix="model.",
     ignored=r"lm_head\.weight|.*rotary_emb\.inv_freq",
 )  # fmt: skip
@@ -240,7 +237,7 @@ _MARIAN = Family(
         "pad_token_id": lambda config: config.start if 0 in (config.start, config.end) else 0, "bos_token_id": "start",
         "max_position_embeddings": 1024,
     },
-    rules=names.encoder_decoder,
+    rules=weights.encoder_decoder,
     prefix="model.",
     ignored=_REPEATED + r"|.*embed_positions\.weight",
 )  # fmt: skip
@@ -260,7 +257,7 @@ FAMILIES: dict[str, Family] = {
         defaults={"bos_token_id": 50256, "eos_token_id": 50256, "tie_word_embeddings": True},
         writes={"n_inner": "hidden", "n_positions": "position.max_length",
                 "bos_token_id": "start", "eos_token_id": "end", "tie_word_embeddings": "tied"},
-        rules=names.gpt2,
+        rules=weights.gpt2,
         prefix="transformer.",
         ignored=r"lm_head\.weight|.*\.attn\.(masked_)?bias",
     ),
@@ -281,7 +278,7 @@ FAMILIES: dict[str, Family] = {
             "max_position_embeddings": "position.max_length", "tie_word_embeddings": "tied", "pad_token_id": 0,
             "cls_token_id": "start", "sep_token_id": "end", "mask_token_id": "mask",
         },
-        rules=names.bert,
+        rules=weights.bert,
         prefix="bert.",
         ignored=r".*position_ids|cls\.predictions\.decoder\.(weight|bias)",
     ),

@@ -68,9 +68,7 @@ def words_of(path: Path) -> Tokenizers:
 
     folder = placed(path)
     if not folder.exists():
-        raise UserError(
-            f"{folder}: is no folder, and no installed package of that name carries a model; check the name"
-        )
+        raise UserError(f"{folder}: is no folder, and no installed package of that name has a model; check the name")
     if any((folder / name).is_file() for name in ("recipe.yaml", "tokenizer-source.json")):
         return load_tokenizers(folder)
     if (folder / CONFIG).is_file():
@@ -79,7 +77,5 @@ def words_of(path: Path) -> Tokenizers:
         alone = read_tokenizer(folder)
         tokenizers = None if alone is None else Tokenizers(alone, alone)
     if tokenizers is None:
-        raise UserError(
-            f"{folder}: holds no tokenizer; it needs tokenizer.json, vocab.json and merges.txt, or vocab.txt"
-        )
+        raise UserError(f"{folder}: has no tokenizer; it needs tokenizer.json, vocab.json and merges.txt, or vocab.txt")
     return tokenizers

@@ -57,9 +57,7 @@ def read_folder(folder: Path) -> Loaded:
     family = FAMILIES.get(str(values.get("model_type")))
     if family is None:
         kind = values.get("model_type")
-        raise UserError(
-            f"{path}: is not a Regard model, and of model_type {kind!r}; Regard reads {', '.join(FAMILIES)}"
-        )
+        raise UserError(f"{path}: is no Regard model, and of model_type {kind!r}; Regard reads {', '.join(FAMILIES)}")
     try:
         config: Any = family.to_ours(values)
     except UserError as error:

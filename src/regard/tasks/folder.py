@@ -15,7 +15,8 @@ from pydantic import TypeAdapter, ValidationError
 from regard.bounds import check_bound
 from regard.data.tokenizer import Tokenizer, Tokenizers
 from regard.decode.config import Search
-from regard.engine.prepare import NATIVE, Array, Prepared, UnfitError, packed, prepare, read_arrays, read_prepared
+from regard.engine.prepare import NATIVE, Array, Prepared, UnfitError, packed, prepare, prepared_of, read_arrays
+from regard.engine.prepare import read_prepared as read_native
 from regard.errors import UserError
 from regard.files import SUM, read_regular, sealed, unsealed, write
 from regard.models.config import ModelConfig
@@ -66,11 +67,9 @@ def loaded_of(
     task: str, search: Search, model: Any, tokenizers: Tokenizers | None, max_length: int, path: Path | None = None
 ) -> Loaded:
     """A model that is made already, read from a file or in training."""
-    from regard.engine.prepare import weights_of
-
     name, folder = ("", Path()) if path is None else (stamp(path), path.parent)
-    native = lambda: prepare(model.config, weights_of(model))  # noqa: E731
-    return Loaded(task, model.config, tokenizers, search, max_length, name, lambda: model, native, folder)
+    make, native = (lambda: model), (lambda: prepared_of(model))
+    return Loaded(task, model.config, tokenizers, search, max_length, name, make, native, folder)
 
 
 def save_tokenizers(folder: Path, tokenizers: Tokenizers) -> None:
@@ -139,7 +138,7 @@ def load_folder(folder: Path) -> Loaded:
     search: Search = _valid(type(spec.search), described, "search", path)
     max_length: int = _valid(int, described, "max_length", path)
     if (folder / NATIVE).exists():
-        make, native = partial(_only_native, folder), partial(read_prepared, folder / NATIVE, shape)
+        make, native = partial(_only_native, folder), partial(read_native, folder / NATIVE, shape)
     else:
         make, native = partial(_model, folder / MODEL, shape), partial(_prepared, folder / MODEL, shape)
     return Loaded(spec.name, shape, load_tokenizers(folder), search, max_length, stamp(path), make, native, folder)

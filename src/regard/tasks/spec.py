@@ -62,5 +62,5 @@ class TaskSpec:
     """What it can be evaluated on, and how."""
     verbs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Names of `run` for models of this task, and of methods of their runtime; and the options that each sets."""
-    judge: Callable[[], Judge] | None = None
-    """How `regard compare` judges its models, if it can."""
+    judge: Callable[..., Judge] | None = None
+    """How `regard compare` judges models of some recipes, if it can."""

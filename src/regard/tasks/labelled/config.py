@@ -96,5 +96,5 @@ def labelled(name: str, plural: str, *verbs: str, metrics: tuple[str, ...]) -> T
         run=AnswerOptions,
         evaluate=ExamplesEvaluation,
         verbs={verb: {} for verb in verbs},
-        judge=lazy("regard.tasks.labelled.judge:judge"),
+        judge=lazy("regard.tasks.labelled.judge:LabelledJudge"),
     )
