@@ -205,15 +205,15 @@ def test_a_run_ends_with_the_process_that_started_it(signum: signal.Signals, tmp
         ("a.yaml", "none.yaml", {}, "none.yaml.*No such file"),
         ("a.yaml", "other.yaml", {}, r"a.yaml .*other.yaml.*data.train: \[.*hold_out: 0.0 -> 0.1"),
         ("a.yaml", "language.yaml", {}, "task: translation -> lm"),
-        ("a.yaml", "metric.yaml", {}, "train.metric: chrf -> bleu.*--set"),
-        ("a.yaml", "b.yaml", {"source": Path("x")}, "--source .*--target"),
-        ("a.yaml", "b.yaml", {"source": Path("x"), "target": Path("y"), "data": "z"}, "--data .*--source"),
+        ("a.yaml", "metric.yaml", {}, "train.metric: chrf -> bleu.*`settings`"),
+        ("a.yaml", "b.yaml", {"source": Path("x")}, "`source` .*`target`"),
+        ("a.yaml", "b.yaml", {"source": Path("x"), "target": Path("y"), "data": "z"}, "`data` .*`source`"),
         ("a.yaml", "b.yaml", {"source": Path("x"), "target": Path("y")}, r"^x\b.*No such file"),
         ("a.yaml", "b.yaml", {"data": "daily/nothing"}, "daily.*nothing"),
-        ("a.yaml", "b.yaml", {"setting": ["data.valid=[]"]}, "--source .*--target.*--data"),
-        ("a.yaml", "b.yaml", {"minutes": 0.0}, r"--minutes 0\b"),
+        ("a.yaml", "b.yaml", {"setting": ["data.valid=[]"]}, "`source` .*`target`.*`data`"),
+        ("a.yaml", "b.yaml", {"minutes": 0.0}, r"`minutes` 0\b"),
         ("language.yaml", "tokens.yaml", {"data": "x"}, r"loss.* x\b"),
-        ("language.yaml", "tokens.yaml", {"setting": ["data.hold_out=0"]}, "--set data.hold_out=0.1"),
+        ("language.yaml", "tokens.yaml", {"setting": ["data.hold_out=0"]}, "data.hold_out to 0.1"),
         ("masked.yaml", "blanks.yaml", {}, "data.mask_rate: 0.15 -> 0.3"),
     ],
 )
@@ -265,7 +265,7 @@ def test_without_items_seeds_alone_tell_and_the_lowest_loss_is_first() -> None:
     assert re.search("Student's t .*Welch's", table_of({"a": [1.0, 1.1], "b": [1.2, 1.3]}).markdown())
     alone = table_of({"a": [1.0]}, seeds=1).markdown()
     assert "| a | 1.0000 | 1 | 1.2 M | 3.1e15 | 12.3 min | – |" in alone
-    assert "--seeds 3" in alone
+    assert "seeds" in alone
 
 
 def test_an_interval_ends_where_its_metric_ends() -> None:

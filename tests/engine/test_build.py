@@ -105,7 +105,7 @@ def test_a_cache_that_cannot_be_written_is_told(place: str, monkeypatch: pytest.
 def test_a_read_only_cache_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(build.tempfile, "TemporaryDirectory", Mock(side_effect=OSError(30, "Read-only file system")))
-    with pytest.raises(build.NoLibraryError, match="Read-only file system.*XDG_CACHE_HOME.*--engine torch"):
+    with pytest.raises(build.NoLibraryError, match="Read-only file system.*XDG_CACHE_HOME.*`engine` torch"):
         build.library()
 
 
@@ -133,4 +133,4 @@ def test_a_library_of_other_structures_is_not_used(
 ) -> None:
     monkeypatch.setattr("regard.engine.native.CJob", CTensor)
     assert engine_of(build_model(a_translator()), threads=1).about.startswith("torch")
-    assert "install Regard again, or use --engine torch" in capsys.readouterr().err
+    assert "install Regard again, or use `engine` torch" in capsys.readouterr().err

@@ -222,7 +222,7 @@ def test_what_a_listener_raises_comes_out() -> None:
 @pytest.mark.parametrize("odd", [{"activation": "elu"}, {"norm": "nor"}, {"placement": "ost"}, {"score": "additive"}])
 def test_a_model_of_another_kind_is_refused(odd: dict[str, str]) -> None:
     name = next(iter(odd))
-    with pytest.raises(UserError, match=rf"model\.{name}: {odd[name]}.*--engine torch"):
+    with pytest.raises(UserError, match=rf"model\.{name}: {odd[name]}.*`engine` torch"):
         prepare(a_translator(**odd), {})
 
 

@@ -163,7 +163,7 @@ def test_a_shape_that_nobody_there_has_is_refused_with_every_reason() -> None:
     config: Any = GptConfig(vocabulary=9, width=8, num_heads=2, norm="rms", activation="geglu", placement="pre")
     with pytest.raises(UserError, match="gpt2.*norm: rms.*layer.*activation: geglu.*llama.*activation: geglu"):
         kind_of(config)
-    with pytest.raises(UserError, match="recurrent.*--to onnx"):
+    with pytest.raises(UserError, match="recurrent.*`to` onnx"):
         kind_of(RecurrentConfig())
 
 

@@ -89,9 +89,9 @@ def test_what_it_cannot_have_is_said(translator: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"native .*model\.kind: recurrent"):
         ready(load_folder(folder), engine="native")(TEXTS[0])
     assert ready(load_folder(folder)).engine.about == "torch, float32"
-    with pytest.raises(UserError, match="--engine fast.*auto, torch, native"):
+    with pytest.raises(UserError, match="`engine` fast.*auto, torch, native"):
         ready(load_folder(folder), engine="fast")(TEXTS[0])
-    with pytest.raises(UserError, match="--precision int4.*int8 .*float32"):
+    with pytest.raises(UserError, match="`precision` int4.*int8 .*float32"):
         export_model(translator, "native", tmp_path / "out", None, "int4")
     assert not (tmp_path / "out").exists()
 

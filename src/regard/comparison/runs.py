@@ -124,7 +124,7 @@ def comparable(files: Sequence[Path], options: Mapping[str, Any], **asked: Any) 
         changed = [line for line in differences(recipe, other) if ".".join(line.split(":")[0].split(".")[:2]) in same]
         if changed:
             both, listed = f"{paths[first]} and {paths[name]}", "\n  ".join(changed)
-            raise UserError(f"{both} cannot be compared:\n  {listed}\nmake these equal there, or by --set")
+            raise UserError(f"{both} cannot be compared:\n  {listed}\nmake these equal there, or by `settings`")
     judge.check()
     return paths, judge
 

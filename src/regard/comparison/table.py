@@ -133,7 +133,7 @@ class Table:
         elif few > 1:
             notes[0] += " Mean over seeds; 95 % by Student's t over seeds, p by Welch's test."
         else:
-            notes.append("One seed, and no items to draw again: so there are no intervals. --seeds 3 gives some.")
+            notes.append("One seed, and no items to draw again: so there are no intervals. More seeds give some.")
         notes.append("Costs are means over seeds: FLOPs of matrix products; time of training with its evaluations.")
         if timed := [name for name, recipe in self.judge.recipes.items() if recipe.train.minutes is not None]:
             notes.append(f"Trained for a given time, so the machine mattered: {', '.join(timed)}.")

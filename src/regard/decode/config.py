@@ -127,7 +127,7 @@ def search_for(
         "never": own.never,
     }
     if beam is not None and (sample or drawn):
-        raise UserError(f"--beam searches and {'--sample' if sample else '--' + next(iter(drawn))} draws; use one")
+        raise UserError(f"`beam` searches and `{'sample' if sample else next(iter(drawn))}` draws; use one")
     if sample or drawn:
         base = own if isinstance(own, Sample) else Sample()
         return replace(base, **given, **drawn)

@@ -50,7 +50,7 @@ def choose(
 ) -> Engine:
     """The engine of that name; auto is the native one, in float32, where it can have the model, and else torch's."""
     if name not in get_args(EngineName):
-        raise UserError(f"--engine {name}: there is no such engine; choose {', '.join(get_args(EngineName))}")
+        raise UserError(f"`engine` {name}: there is no such engine; choose {', '.join(get_args(EngineName))}")
     if batch_size is not None and batch_size < 1:
         raise UserError(f"batch size {batch_size} holds no sentence; use 1 or more")
     if name == "native" or (name == "auto" and refusal(config) is None and compiler() is not None):

@@ -161,7 +161,7 @@ def read_arrays(path: Path, kinds: tuple[str, ...]) -> tuple[dict[str, Array], d
 
 def _checked(config: ModelConfig) -> NativeConfig:
     if reason := refusal(config):
-        raise UserError(f"the native engine cannot have model.{reason}; use --engine torch")
+        raise UserError(f"the native engine cannot have model.{reason}; use `engine` torch")
     return cast(NativeConfig, config)
 
 

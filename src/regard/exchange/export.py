@@ -47,9 +47,9 @@ Checked = tuple[str, Rows]  # how a check went, and what was written
 def export(loaded: Loaded, kind: str, out: Path, texts: Sequence[str] = (), precision: str = "int8") -> str:
     """Write a model, run texts (or words at random) both ways, and tell how that went; a failed one is undone."""
     if kind not in ("native", *FORMATS):
-        raise UserError(f"--to {kind}: there is no such format; choose native, {', '.join(FORMATS)}")
+        raise UserError(f"`to` {kind}: there is no such format; choose native, {', '.join(FORMATS)}")
     if loaded.spec.form == "example" and kind != "huggingface":
-        raise UserError(f"--to {kind} is for models that write; a reader goes --to huggingface")
+        raise UserError(f"`to` {kind} is for models that write; a reader goes `to` huggingface")
     tokenizers = loaded.words
     new_place(out)
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -80,7 +80,7 @@ def new_place(out: Path) -> None:
 def _native(loaded: Loaded, folder: Path, rows: Rows, precision: str) -> str:
     """For the native engine, which runs it without torch; texts are decoded by both engines."""
     if precision not in PRECISIONS:
-        raise UserError(f"--precision {precision}: there is no such; choose {' or '.join(PRECISIONS)}")
+        raise UserError(f"`precision` {precision}: there is no such; choose {' or '.join(PRECISIONS)}")
     write_prepared(folder / NATIVE, prepared_of(loaded.model, small=precision == "int8"))
     save_tokenizers(folder, loaded.words)
     save_settings(folder, loaded.config, loaded.task, loaded.search, loaded.max_length, {})

@@ -174,7 +174,7 @@ def kind_of(config: Any) -> str:
                 reasons.append(f"{kind}: {error}")
             else:
                 return kind
-    told = "; ".join(reasons) or f"none is {config.kind}; use --to onnx"
+    told = "; ".join(reasons) or f"none is {config.kind}; use `to` onnx"
     raise UserError(f"no kind of model there is like this one; {told}")
 
 

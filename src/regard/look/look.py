@@ -115,7 +115,7 @@ class Look:
                 left_out.append(path)
                 size -= maps.pop(path).numel()
         if not maps and left_out:
-            raise UserError(f"a page shows at most {most:,} weights; take a shorter text, or one --site as .svg")
+            raise UserError(f"a page shows at most {most:,} weights; take a shorter text, or one `site` as .svg")
         told = [_packed(path, weights, *self.sides(path)) for path, weights in maps.items()]
         if (moved := self.saliency()) is not None:
             read = "source" if self.told.source else "taken"

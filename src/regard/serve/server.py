@@ -99,7 +99,7 @@ def serve_models(
         places.append(Place(name, path, pair, desk, Desk(str(path), limits, engine="torch")))
     listening = _socket(host, port)
     if not keys and host not in ("127.0.0.1", "::1", "localhost"):
-        warn(f"whoever reaches {host} may ask, as there are no keys; --key-file asks for one")
+        warn(f"whoever reaches {host} may ask, as there are no keys; `key_file` asks for one")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn takes it while it serves, ends, and passes it on
     try:
         asyncio.run(run(House(places, limits, keys, own_names(host)), listening))
@@ -115,7 +115,7 @@ def _socket(host: str, port: int) -> socket.socket:
         return made
     except (OSError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or error
-        raise UserError(f"{host} port {port} cannot be had: {why}; name another: --host, --port") from error
+        raise UserError(f"{host} port {port} cannot be had: {why}; name another `host` or `port`") from error
 
 
 def _keys(path: Path | None) -> tuple[str, ...]:
@@ -125,7 +125,7 @@ def _keys(path: Path | None) -> tuple[str, ...]:
         raise UserError(f"{path}: cannot be read as keys, one a line: {error}") from error
     keys = tuple(key.strip() for key in lines if key.strip())
     if path and not keys:
-        raise UserError(f"{path}: holds no key; write one a line, or drop --key-file")
+        raise UserError(f"{path}: holds no key; write one a line, or drop `key_file`")
     return keys
 
 

@@ -185,7 +185,7 @@ def read_json(folder: Path) -> dict[str, Any]:
     """The config.json of a folder."""
     path = folder / CONFIG
     if not folder.is_dir():
-        raise UserError(f"{folder}: is no folder; give the folder that `regard train` wrote with --out")
+        raise UserError(f"{folder}: is no folder; give the folder that `regard train` wrote as `out`")
     if not path.exists():
         raise UserError(f"{path}: is missing: {folder} is no model, or awaits its first evaluation")
     data = read_regular(path, MOST_CONFIG)

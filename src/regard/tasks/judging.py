@@ -42,9 +42,9 @@ class Judge:
 
     def __post_init__(self) -> None:
         if (self.source is None) != (self.target is None):
-            raise UserError("one of --source and --target is missing; they belong together, line by line")
+            raise UserError("one of `source` and `target` is missing; they belong together, line by line")
         if self.source is not None and self.data is not None:
-            raise UserError("--data and --source are both given; judge by one of them")
+            raise UserError("`data` and `source` are both given; judge by one of them")
 
     @property
     def recipe(self) -> Any:

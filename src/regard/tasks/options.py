@@ -45,7 +45,7 @@ class SearchOptions(Options):
     """How outputs are found."""
 
     beam: int | None = option(None, "Hypotheses kept per step; 1 is greedy. Default: the model's own.", kind=int)
-    num_best: int = option(1, "Outputs for each line, best first (with --json).", "nbest")
+    num_best: int = option(1, "Outputs for each line, best first (as JSON).", "nbest")
     sample: bool = option(False, "Sample tokens instead of searching.")
     temperature: float | None = option(None, "Sampling temperature; below 1 sharpens the distribution.", kind=float)
     top_k: int | None = option(None, "Sample from the k likeliest tokens.", kind=int)

@@ -30,6 +30,6 @@ class Report:
             for file in dict.fromkeys(file for file, _ in places):
                 numbers = [line for name, line in places if name == file]
                 shown = ", ".join(map(str, numbers[:SHOWN]))
-                rest = f" and {len(numbers) - SHOWN:,} more (all by --json)" if len(numbers) > SHOWN else ""
+                rest = f" and {len(numbers) - SHOWN:,} more (all as JSON)" if len(numbers) > SHOWN else ""
                 rows.append(f"{kind}: {file}, line {shown}{rest}")
         return "\n".join(rows)

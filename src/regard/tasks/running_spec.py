@@ -40,7 +40,7 @@ class TextJudge(Judge):
         if self.chosen:
             raise UserError(f"models of running text are judged by their validation loss; drop {self.chosen}")
         if not (self.recipe.data.valid or self.recipe.data.hold_out):
-            raise UserError("the recipes hold nothing out to judge by; add --set data.hold_out=0.1")
+            raise UserError("the recipes hold nothing out to judge by; set data.hold_out to 0.1")
 
     def judge(self, model: Any) -> Judged:
         from regard.tasks.folder import read_json

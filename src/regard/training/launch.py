@@ -34,7 +34,7 @@ class Cores:
     def __post_init__(self) -> None:
         for name in ("processes", "threads"):
             if (value := getattr(self, name)) is not None and value < 1:
-                raise UserError(f"--{name} {value} cannot work; use 1 or more")
+                raise UserError(f"`{name}` {value} cannot work; use 1 or more")
 
 
 AS_FOUND = Cores()
@@ -63,7 +63,7 @@ def settle(
     size = stored.processes if stored else _to_try(cores, plan) if world.size == 1 else world.size
     if world.size not in (1, size):
         raise UserError(
-            f"{out} was planned for {size} processes, not {world.size}; start as many, or use another --out"
+            f"{out} was planned for {size} processes, not {world.size}; start as many, or use another `out`"
         )
     if size > 1:
         asked_for = cores.processes is not None or world.size > 1

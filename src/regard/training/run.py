@@ -83,16 +83,16 @@ class Run:
     def save_tokenizers(self, new: Sequence[str] = ()) -> None:
         """Those of the model that is begun with, once, before anything else; it keeps them, and may get new words."""
         if new and self.begins_with is None:
-            raise UserError("--new-words adds to the words of a model that is begun with; give it by --from")
+            raise UserError("`new_words` adds to the words of a model that is begun with; give it by `start`")
         given = self.begins_with or self.recipe.tokenizer_from
         if has_tokenizers(self.out):
             if missing := set(new) - set(load_tokenizers(self.out).target.new_words):
-                raise UserError(f"{self.out} was begun without the new word {min(missing)!r}; choose another --out")
+                raise UserError(f"{self.out} was begun without the new word {min(missing)!r}; choose another `out`")
         elif given is not None:
             found = self.base.words if self.base is not None else self.models.words_of(Path(given))
             if self.recipe.own_tokenizers and isinstance(found.target, ForeignTokenizer):
                 raise UserError(
-                    f"{given}: a translator that another tool made runs here, but is not trained further; drop --from"
+                    f"{given}: a translator that another tool made runs here, but is not trained further; drop `start`"
                 )
             save_tokenizers(self.out, found.extended(new))
 
@@ -161,7 +161,7 @@ def _train(run: Run, cores: Cores, companion: Sequence[str], report: Report | No
         if trainer.state.step:
             say(f"going on after step {trainer.state.step}")
         if trainer.state.step >= plan.end:
-            say("this run is finished; for more, --continue with more --minutes, or choose another --out")
+            say("this run is finished; for more, `goes_on` with more `minutes`, or choose another `out`")
         state = trainer.run(plan)
     write(out / "README.md", _card(run.recipe, task, plan, state, out).encode())
     try:
@@ -216,7 +216,7 @@ def follow(out: Path, models: Models, start: Path | None, world: World) -> None:
     keep_memory()
     world.told(0)  # the folder is prepared
     if not (out / "recipe.yaml").exists():
-        raise UserError(f"{out} is empty on this machine; --out must be a folder that all machines share")
+        raise UserError(f"{out} is empty on this machine; `out` must be a folder that all machines share")
     run = Run(read_recipe(out / "recipe.yaml"), out, models, start)
     if other := _changed_inputs(out, run.inputs()):
         raise UserError(f"{other[0]}: differs from the file of the leading process; give all the same data")
@@ -228,7 +228,7 @@ def _tensorboard(out: Path) -> Report:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
-        raise UserError("--tensorboard needs a package more; pip install 'regard[tensorboard]'") from error
+        raise UserError("`tensorboard` needs a package more; pip install 'regard[tensorboard]'") from error
 
     def report(metrics: dict[str, float], step: int) -> None:
         # What a killed run had told from this step on is told again, so it is purged.
@@ -259,12 +259,12 @@ def _same_run(out: Path, recipe: BaseRecipe, inputs: Sequence[Path], goes_on: bo
     if changed and begun and not goes_on:
         raise UserError(
             f"{out} holds a run of {'other data' if files else 'another recipe'}:\n  {listed}\n"
-            "choose another --out, undo the change, or go on with it by --continue"
+            "choose another `out`, undo the change, or go on with it by `goes_on`"
         )
     if changed and begun:
         fixed = [line for line in changed if line.startswith(("model.", "data.tokenizer"))]
         if fixed:
-            raise UserError("a run that goes on keeps these:\n  " + "\n  ".join(fixed) + "\nuse --from instead")
+            raise UserError("a run that goes on keeps these:\n  " + "\n  ".join(fixed) + "\nuse `start` instead")
         say(f"going on with changes:\n  {listed}")
         (out / "plan.json").unlink(missing_ok=True)
     if changed and (files or other_data or not begun):
@@ -296,10 +296,10 @@ def _alone(out: Path) -> Iterator[None]:
         out.mkdir(parents=True, exist_ok=True)
         lock = (out / ".lock").open("w")
     except OSError as error:
-        raise UserError(f"{out}: cannot be written ({error.strerror}); choose another --out") from error
+        raise UserError(f"{out}: cannot be written ({error.strerror}); choose another `out`") from error
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise UserError(f"{out}: another run is at work there; wait for it, or choose another --out") from error
+            raise UserError(f"{out}: another run is at work there; wait for it, or choose another `out`") from error
         yield

@@ -33,9 +33,9 @@ class LabelledJudge(Judge):
 
     def check(self) -> None:
         if self.source is not None:
-            raise UserError("--source and --target are for translators; give labelled examples by --data")
+            raise UserError("`source` and `target` are for translators; give labelled examples as `data`")
         if not self.examples:
-            raise UserError("the recipes hold nothing out to judge by; give --data, or add --set data.hold_out=0.1")
+            raise UserError("the recipes hold nothing out to judge by; give `data`, or set data.hold_out to 0.1")
 
     def judge(self, model: Any) -> Judged:
         asked = self.examples

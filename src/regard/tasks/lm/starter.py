@@ -31,6 +31,6 @@ def text_starter(path: Path, minutes: float | None) -> tuple[dict[str, Any], lis
     told = [
         f"{total:,} characters, read as {vocabulary:,} sub-words; the last {held:.1%} are held out",
         f"a Llama-shaped model of {size['num_layers']} layers of width {size['width']}, dropout {model['dropout']:g}",
-        f"about {minutes:g} minutes (--minutes for more or less); best means the lowest loss on what is held out",
+        f"about {minutes:g} minutes (`minutes` for more or less); best means the lowest loss on what is held out",
     ]
     return {"task": "lm", "data": data, "model": model, "train": pace}, told

@@ -43,6 +43,6 @@ class MaskedRecipe(BaseRecipe):
 class EncodeOptions(Options):
     """Of `regard run`."""
 
-    num_best: int = option(1, "Tokens for each [MASK], or lines of --near, best first.", "nbest")
+    num_best: int = option(1, "Tokens for each [MASK], or nearest lines, best first.", "nbest")
     vectors: bool = option(False, "A vector for each line.")
     near: Path | None = option(None, "The nearest lines of this file, with cosines.", kind=Path)

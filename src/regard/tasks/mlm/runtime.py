@@ -55,7 +55,7 @@ class Encoder(Runnable):
             return [Prediction(json.dumps(row), {"vector": row}) for row in rows]
         self.check_guesses()
         if not any(MASK in text for text in texts):
-            warn(f"nothing to fill: blanks are written {MASK}, as in: The {MASK} barks. Or use --vectors")
+            warn(f"nothing to fill: blanks are written {MASK}, as in: The {MASK} barks. Or use `vectors`")
         predictions = []
         for each in self.fill(texts, options.num_best, tick):
             shown = [" ".join(f"{word} {p:.3f}" for word, p in blank) for blank in each.blanks]
@@ -157,7 +157,7 @@ class Encoder(Runnable):
     def check_guesses(self) -> None:
         """Raise for a model that makes vectors only."""
         if self.model.guess is None:
-            raise UserError("this model makes vectors and guesses no words; use --vectors, or .embed(texts)")
+            raise UserError("this model makes vectors and guesses no words; use `vectors`, or .embed(texts)")
 
 
 def _joined(text: str, words: Sequence[str]) -> str:

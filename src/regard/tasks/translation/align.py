@@ -41,7 +41,7 @@ class Reading:
             stored = unsealed(json.loads(read_regular(path, 1 << 20))) if path.exists() else {}
             return TypeAdapter(Reading).validate_python(stored)
         except (OSError, ValueError, AttributeError, RecursionError) as error:
-            raise UserError(f"{path}: cannot be read; delete it, or make it again by evaluate --choose-head") from error
+            raise UserError(f"{path}: cannot be read; delete it, or make it again with `choose_head`") from error
 
     def keep(self, folder: Path) -> None:
         write(folder / FILE, sealed(asdict(self)))
@@ -111,7 +111,7 @@ def _places(told: Explanation) -> list[Place]:
 def _chosen(maps: dict[Place, Weights], reading: Reading) -> Weights:
     place = reading.site or [site for site, _ in maps][-1], reading.later
     if place not in maps or (reading.head or 0) >= len(maps[place]):
-        raise UserError(f"{FILE} names {reading}, which this model lacks; make it again by evaluate --choose-head")
+        raise UserError(f"{FILE} names {reading}, which this model lacks; make it again by evaluate with `choose_head`")
     return _and_mean(maps[place])[-1 if reading.head is None else reading.head]
 
 

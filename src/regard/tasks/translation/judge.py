@@ -33,7 +33,7 @@ class TranslationJudge(Judge):
             for _ in pairs(self.pairs):  # mistakes are told now, and not after hours
                 pass
         elif not (self.recipe.data.valid or self.recipe.data.hold_out):
-            raise UserError("the recipes hold nothing out to judge by; give --source and --target, or --data")
+            raise UserError("the recipes hold nothing out to judge by; give `source` and `target`, or `data`")
 
     def judge(self, model: Translator) -> Judged:
         folder, data = model.loaded.folder, self.recipe.data

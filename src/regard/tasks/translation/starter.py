@@ -80,7 +80,7 @@ def starter(train: PairsConfig, valid: PairsConfig | None, minutes: float | None
         f"{total:,} pairs, {source.words:.1f} and {target.words:.1f} words a line",
         f"read as {kinds[source.kind]}" + (" of both sides" if joint else f", written as {kinds[target.kind]}"),
         f"{name}, dropout {model['dropout']:g}: about {passes:,.1f} passes over the data are expected",
-        f"about {minutes:g} minutes (--minutes for more or less); best means {metric}"
+        f"about {minutes:g} minutes (`minutes` for more or less); best means {metric}"
         + ("" if valid else f" on {data['hold_out']:.1%} of the pairs, held out"),
     ]
     if total < FEW:
