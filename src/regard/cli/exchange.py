@@ -7,7 +7,8 @@ from pathlib import Path
 from regard.cli.lines import input_chunks
 from regard.errors import UserError
 from regard.exchange.export import export, new_place, write_readme
-from regard.exchange.folders import load_any, load_foreign
+from regard.exchange.folders import load_any
+from regard.exchange.huggingface import read_folder
 from regard.files import new_folder
 from regard.progress import say
 from regard.tasks.folder import save_model, save_tokenizers
@@ -15,7 +16,7 @@ from regard.tasks.folder import save_model, save_tokenizers
 
 def import_model(path: Path, out: Path) -> None:
     """A folder of Regard's with what a foreign one holds."""
-    loaded = load_foreign(path)
+    loaded = read_folder(path)
     if loaded.tokenizers is None:
         raise UserError(f"{path}: has no tokenizer beside its weights; copy its files there too")
     model, words = loaded.model, loaded.tokenizers.target.vocabulary
