@@ -324,10 +324,8 @@ def _safe(text: str, longest: int = 60) -> str:
     return text if text.isprintable() else ascii(text)
 
 
-def _yaml(value: Any, *, flow: bool = False) -> str:
-    return yaml.dump(
-        value, None, _Dumper, sort_keys=False, allow_unicode=True, width=MOST_BYTES, default_flow_style=flow
-    )
+def _yaml(x: Any, *, flow: bool = False) -> str:
+    return yaml.dump(x, None, _Dumper, sort_keys=False, allow_unicode=True, width=MOST_BYTES, default_flow_style=flow)
 
 
 def _plain(value: Any) -> Any:

@@ -19,8 +19,8 @@ import pytest
 
 from regard import load
 from regard.cli.main import compare
-from regard.comparison.judge import TIMED, Run, _cost, judge_of, judge_run, speeds, stored_run
-from regard.comparison.table import Table
+from regard.comparison.runs import TIMED, _cost, judge_of, judge_run, speeds, stored_run
+from regard.comparison.table import Run, Table
 from regard.errors import UserError
 from regard.files import write_folder
 from regard.metrics.text import METRICS
@@ -336,9 +336,9 @@ def test_labelled_examples_are_judged_kept_and_drawn_again(tmp_path: Path, monke
         f"task: classification\ndata: {{train: [{{file: {tmp_path}/t.jsonl}}], hold_out: 0.1}}\ntrain: {{epochs: 1}}\n"
     )
     recipe, stub = parse_recipe(text, "text"), Stub()
-    monkeypatch.setattr("regard.comparison.judge.opened", lambda folder, judge: stub)
+    monkeypatch.setattr("regard.comparison.runs.opened", lambda folder, judge: stub)
     cost = {"parameters": 3, "flops": 1e9, "seconds": 1.0}
-    monkeypatch.setattr("regard.comparison.judge._cost", lambda folder: cost)
+    monkeypatch.setattr("regard.comparison.runs._cost", lambda folder: cost)
     judge = judge_of({"stub": recipe}, data=str(tmp_path / "t.jsonl"))
     judge.check()
     run = judge_run(tmp_path, judge)

@@ -15,6 +15,7 @@ from regard import __version__, api
 from regard.cli.streams import guarded
 from regard.decode.config import search_for
 from regard.errors import UserError
+from regard.progress import say
 
 VERBS = ("translate", "generate", "classify", "embed")  # names of `run` for models of one task
 RUN = """Do what a model does, line by line: as many lines out as in, in order.
@@ -151,9 +152,9 @@ def import_(
 
     GPT-2, Llama, BERT, Marian, Pegasus and BART, with their tokenizers; nothing in the folder is run.
     """
-    from regard.cli.exchange import import_model
+    from regard.exchange.export import import_folder
 
-    import_model(model, out)
+    say(import_folder(model, out))
 
 
 @app.command()
@@ -165,9 +166,15 @@ def export(
     precision: Annotated[str, Option(help="Of weights, native: int8, or float32.")] = "int8",
 ) -> None:
     """Write a model as other tools read it, or for the native engine without torch, and check it there."""
-    from regard.cli.exchange import export_model
+    from regard.cli.lines import input_chunks
+    from regard.exchange.export import export
+    from regard.exchange.folders import load_any
 
-    export_model(model, to, out, texts, precision)
+    lines = [] if texts is None else [line for chunk in input_chunks([texts]) for line in chunk if line.strip()]
+    if texts is not None and not lines:
+        raise UserError(f"{texts}: holds no line to check with; give a file with text, or drop --texts")
+    say(export(load_any(model), to, out, lines, precision))
+    say(f"written to {out}")
 
 
 @app.command()

@@ -11,13 +11,23 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from regard.comparison.judge import Run
 from regard.errors import UserError
 from regard.files import write
 from regard.look.charts import NoMatplotlibError, Row, forest
 from regard.metrics.resample import SAMPLES, Estimate, Floats, Gap, System, estimate, gap, resampled
 from regard.progress import say
 from regard.tasks.judging import Judge, Judged
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A finished run."""
+
+    judged: Judged
+    parameters: int
+    flops: float | None
+    seconds: float
+
 
 Runs = Mapping[str, Mapping[int, Run]]  # by name and seed, seeds being counted from 0
 Drawn = dict[tuple[str, int], Floats]  # likewise: scores on drawn test sets, which are worth keeping

@@ -1,4 +1,4 @@
-"""Models for other tools, each checked on the spot: the same few texts are decoded here and there."""
+"""Models of other tools, and for them, each checked on the spot: the same few texts are decoded here and there."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from regard.engine.prepare import NATIVE, prepared_of, write_prepared
 from regard.engine.torch import TorchEngine
 from regard.errors import UserError
 from regard.exchange.ctranslate2 import decode_ctranslate2, write_ctranslate2
-from regard.exchange.huggingface import GENERATION, compare_numbers, kind_of, write_folder, write_reader
+from regard.exchange.huggingface import GENERATION, compare_numbers, kind_of, read_folder, write_folder, write_reader
 from regard.exchange.installed import installed
 from regard.exchange.onnx import write_onnx
 from regard.exchange.onnxrun import OnnxModel
@@ -34,7 +34,7 @@ from regard.exchange.vocabulary import write_tokenizer
 from regard.files import new_folder, write
 from regard.rng import Key
 from regard.shapes import Padded
-from regard.tasks.folder import Loaded, load_folder, save_settings, save_tokenizers
+from regard.tasks.folder import Loaded, load_folder, save_model, save_settings, save_tokenizers
 from regard.tasks.translation.task import log_probs
 
 AT_RANDOM, LONGEST = 8, 48  # texts of words at random that are decoded both ways, and tokens of an output at most
@@ -67,6 +67,19 @@ def export(loaded: Loaded, kind: str, out: Path, texts: Sequence[str] = (), prec
             _check_words(loaded, folder, texts, rows, outputs)
         write_readme(folder, kind, loaded, out.name, texts[:1], longest(loaded, 256))
     return summary
+
+
+def import_folder(path: Path, out: Path) -> str:
+    """Bring what a foreign folder holds into one of Regard's, and tell what that is."""
+    loaded = read_folder(path)
+    model, words = loaded.model, loaded.words.target.vocabulary
+    count = sum(p.numel() for p in model.parameters())
+    new_place(out)
+    with new_folder(out) as folder:
+        save_tokenizers(folder, loaded.words)
+        save_model(folder, model, loaded.task, loaded.search, loaded.max_length, {})
+        write_readme(folder, "import", loaded, f"{out.name}, brought to Regard from {path.name}", ["a text"])
+    return f"{model.config.kind} for {loaded.task}, {count:,} parameters, {words:,} words; the model is in {out}"
 
 
 def new_place(out: Path) -> None:

@@ -44,11 +44,6 @@ def load_any(path: Path) -> Loaded:
     path = placed(path)
     if read_json(path).get("format") == FORMAT:
         return load_folder(path)
-    return load_foreign(path)
-
-
-def load_foreign(path: Path) -> Loaded:
-    """A folder in Hugging Face's layout."""
     from regard.exchange.huggingface import read_folder  # here, so that folders of ours cost no torch
 
     return read_folder(path)

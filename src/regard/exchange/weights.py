@@ -151,14 +151,13 @@ def gpt2(config: GptConfig) -> list[Rule]:
     rules += _affine("decoder.norm", "ln_f")
     norms = {"self_residual.norm": "ln_1", "feedforward_residual.norm": "ln_2"}
     rules += _layers(config.num_layers, "decoder.blocks", "h", norms)
+    maps = {"self_attention.to_out": "attn.c_proj", "feedforward.up": "mlp.c_fc", "feedforward.down": "mlp.c_proj"}
     for i in range(config.num_layers):
         ours, theirs = f"decoder.blocks.{i}", f"h.{i}"
         for leaf, turned in (("weight", True), ("bias", False)):
             parts = tuple(f"{ours}.self_attention.to_{part}.{leaf}" for part in "qkv")
             rules.append(Rule(parts, f"{theirs}.attn.c_attn.{leaf}", turned))
-            rules.append(Rule((f"{ours}.self_attention.to_out.{leaf}",), f"{theirs}.attn.c_proj.{leaf}", turned))
-            rules.append(Rule((f"{ours}.feedforward.up.{leaf}",), f"{theirs}.mlp.c_fc.{leaf}", turned))
-            rules.append(Rule((f"{ours}.feedforward.down.{leaf}",), f"{theirs}.mlp.c_proj.{leaf}", turned))
+            rules += [Rule((f"{ours}.{a}.{leaf}",), f"{theirs}.{b}.{leaf}", turned) for a, b in maps.items()]
     return [*_inside("transformer.", rules), *_head(config)]
 
 
@@ -208,6 +207,6 @@ def encoder_decoder(config: TransformerConfig) -> list[Rule]:
         rules += _layers(getattr(config, f"{side}_layers"), f"{side}.blocks", f"{side}.layers", parts)
         if config.placement == "pre":
             rules += _affine(f"{side}.norm", f"{side}.layer_norm")
-    bias, name = ("head.bias",), "final_logits_bias"
-    zeros = Rule((), name, lead=True, zeros=(config.target_vocabulary,))
-    return [*_inside("model.", rules), Rule(bias, name, lead=True) if config.output_bias else zeros]
+    bias = ("head.bias",) if config.output_bias else ()
+    zeros = (config.target_vocabulary,)
+    return [*_inside("model.", rules), Rule(bias, "final_logits_bias", lead=True, zeros=zeros)]

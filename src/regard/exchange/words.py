@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
+from tokenizers import Regex, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Library
 
+from regard.data.library import set_parts
 from regard.data.parts import LONGEST, check_charsmap, load_library, no_panic
 from regard.data.tokenizer import CODE, ENDS, ForeignTokenizer, Tokenizers
 from regard.errors import UserError
@@ -64,8 +65,7 @@ def _gpt2(words: Path, merges: Path) -> Mapping[str, Any]:
     lines = [line for line in read_regular(merges).decode().split("\n") if line and not line.startswith("#version")]
     pairs = [(a, b) for a, b in (line.split(" ") for line in lines)]
     library = Library(models.BPE(json.loads(read_regular(words)), pairs))
-    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    library.decoder = decoders.ByteLevel()
+    set_parts(library, "bpe")
     content: Mapping[str, Any] = json.loads(library.to_str())
     return content
 
