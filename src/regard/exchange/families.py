@@ -189,10 +189,6 @@ def _read_pair(given: Given) -> dict[str, Any]:
     return {"source_vocabulary": given.number("vocab_size"), "position": PositionConfig(layout="halves")}
 
 
-def _read_bart(given: Given) -> dict[str, Any]:
-    return {**_read_pair(given), "position": _learned(given)}
-
-
 _PLAIN = {"norm": "layer", "bias": True, "score": "scaled_dot", "head_width": None, "num_kv_heads": None}
 _STACK = {"vocab_size": "vocabulary", "hidden_size": "width", "intermediate_size": "hidden",
           "num_hidden_layers": "num_layers", "num_attention_heads": "num_heads"}  # fmt: skip
@@ -297,7 +293,7 @@ FAMILIES: dict[str, Family] = {
         known={name: _MARIAN.known[name] for name in
                ("tie_word_embeddings", "normalize_before", "add_final_layer_norm")},
         positions="learned",
-        read=_read_bart,
+        read=lambda given: {**_read_pair(given), "position": _learned(given)},
         writes={**_MARIAN.writes, "max_position_embeddings": "position.max_length"},
         ignored=_REPEATED,
     ),

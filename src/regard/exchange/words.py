@@ -66,8 +66,7 @@ def _gpt2(words: Path, merges: Path) -> Mapping[str, Any]:
     pairs = [(a, b) for a, b in (line.split(" ") for line in lines)]
     library = Library(models.BPE(json.loads(read_regular(words)), pairs))
     set_parts(library, "bpe")
-    content: Mapping[str, Any] = json.loads(library.to_str())
-    return content
+    return dict(json.loads(library.to_str()))
 
 
 def _frame(content: Mapping[str, Any]) -> tuple[list[int], list[int]]:

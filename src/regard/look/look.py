@@ -145,8 +145,7 @@ class Look:
             ".json": lambda: json.dumps(self.json(), ensure_ascii=False).encode(),
         }
         if path.suffix not in make:
-            kinds = ", ".join(make)
-            raise UserError(f"{path}: no picture is made as {path.suffix or 'no kind at all'}; use {kinds}")
+            raise UserError(f"{path}: no picture is made as {path.suffix or 'no kind at all'}; use {', '.join(make)}")
         write(path, make[path.suffix]())
 
     def _repr_svg_(self) -> str:
