@@ -97,9 +97,8 @@ class RecurrentConfig(Seq2seqConfig):
         if not self.readout and self.tied != "none":
             raise UserError(f"without a readout, words are told by a table of their own; tied: {self.tied} has none")
         if self.bridge == "copy" and self.encoder_layers != self.decoder_layers:
-            raise UserError(
-                f"bridge: copy from {self.encoder_layers} to {self.decoder_layers} layers; use as many, or linear"
-            )
+            layers = f"{self.encoder_layers} to {self.decoder_layers} layers"
+            raise UserError(f"bridge: copy from {layers}; use as many, or linear")
         if self.attention is not None and self.encoding != "first":
             raise UserError("encoding: every is for models without attention; drop it, or set attention: null")
         _ = self.encoder, self.decoder  # their rules hold for these fields too
@@ -277,10 +276,8 @@ class ElmoConfig(TextConfig):
         """Of the vectors that it makes, both directions together."""
         return 2 * self.width
 
-    @property
-    def pooling(self) -> Literal["mean"]:
-        """How the vectors of its tokens make one of a text."""
-        return "mean"
+    pooling: ClassVar[str] = "mean"
+    """How the vectors of its tokens make one of a text."""
 
 
 Trunk = BertConfig | GptConfig | RecurrentTextConfig | ElmoConfig
@@ -341,6 +338,4 @@ class ReaderConfig(Bounded):
         return len(self.labels) or (2 if self.of_tokens else 1)
 
 
-ModelConfig = (
-    TransformerConfig | RecurrentConfig | GptConfig | BertConfig | RecurrentTextConfig | ElmoConfig | ReaderConfig
-)
+ModelConfig = TransformerConfig | RecurrentConfig | Trunk | ReaderConfig

@@ -27,9 +27,8 @@ class Elmo(nn.Module):
         table, narrower = word_table(config.vocabulary, config.embedding), config.width != config.embedding
         self.embedding = Embedding(table, dropout=config.dropout)
         self.entry = nn.Linear(config.embedding, config.width) if narrower else nn.Identity()
-        self.forth, self.back = (
-            nn.ModuleList(RecurrentLayers(config.layer) for _ in range(config.num_layers)) for _ in range(2)
-        )
+        layers = [[RecurrentLayers(config.layer) for _ in range(config.num_layers)] for _ in range(2)]
+        self.forth, self.back = map(nn.ModuleList, layers)
         self.readout = nn.Linear(config.width, config.embedding) if narrower else nn.Identity()
         self.head = OutputHead(table if config.tied else word_table(*table.shape), bias=True)
 

@@ -42,6 +42,5 @@ class Seq2seq(Writer[S]):
 def check_source(source: Padded) -> None:
     shortest, longest = torch.aminmax(source.lengths)
     if shortest < 1 or longest > source.tokens.shape[1]:
-        raise UserError(
-            f"source lengths {int(shortest)} to {int(longest)} in rows of {source.tokens.shape[1]}; use 1 to that"
-        )
+        lengths = f"{int(shortest)} to {int(longest)}"
+        raise UserError(f"source lengths {lengths} in rows of {source.tokens.shape[1]}; use 1 to that")

@@ -76,6 +76,5 @@ def check_tokens(tokens: Tensor, vocabulary: int) -> None:
         raise UserError(f"tokens of shape {tuple(tokens.shape)}; they need (sentences, steps), each at least 1")
     low, high = torch.aminmax(tokens)
     if low < 0 or high >= vocabulary:
-        raise UserError(
-            f"token id {int(low if low < 0 else high)} is outside {vocabulary} words; use the model's tokenizer"
-        )
+        odd = int(low if low < 0 else high)
+        raise UserError(f"token id {odd} is outside {vocabulary} words; use the model's tokenizer")
