@@ -123,14 +123,9 @@ class RecurrentConfig(Seq2seqConfig):
     def looking(self) -> AttentionConfig | None:
         if self.attention is None:
             return None
-        return AttentionConfig(
-            width=self.width + (self.embedding if self.attention.query_word else 0),
-            memory_width=self.width,
-            num_heads=self.attention.num_heads,
-            score=self.attention.score,
-            score_hidden=self.attention.score_hidden,
-            projection=self.attention.projection,
-        )
+        width = self.width + (self.embedding if self.attention.query_word else 0)
+        same = {name: getattr(self.attention, name) for name in ("num_heads", "score", "score_hidden", "projection")}
+        return AttentionConfig(width=width, memory_width=self.width, **same)
 
     @property
     def context_width(self) -> int:

@@ -33,9 +33,10 @@ class GptState:
 class Gpt(LanguageModel[GptState]):
     """One Stack that looks back."""
 
+    config: GptConfig
+
     def __init__(self, config: GptConfig) -> None:
-        super().__init__(config.start, config.end)
-        self.config = config
+        super().__init__(config)
         table = word_table(config.vocabulary, config.width)
         position = input_position(config.position, config.width)
         self.embedding = Embedding(table, position=position, dropout=config.dropout)

@@ -29,9 +29,10 @@ class TextState:
 class RecurrentText(LanguageModel[TextState]):
     """Recurrent layers between two word tables, which may be one [Press+ 2017]."""
 
+    config: RecurrentTextConfig
+
     def __init__(self, config: RecurrentTextConfig) -> None:
-        super().__init__(config.start, config.end)
-        self.config = config
+        super().__init__(config)
         table = word_table(config.vocabulary, config.embedding)
         self.embedding = Embedding(table, dropout=config.dropout)
         self.layers = RecurrentLayers(config.layers)

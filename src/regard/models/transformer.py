@@ -40,9 +40,10 @@ class TransformerState:
 class Transformer(Seq2seq[TransformerState]):
     """An encoder Stack, and a decoder Stack that also looks at what the encoder made."""
 
+    config: TransformerConfig
+
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(config)
-        self.config = config
         source, target, output = word_tables(config, config.width)
         self.source_embedding = self._embedding(source)
         self.target_embedding = self._embedding(target)

@@ -32,9 +32,9 @@ class Writer(nn.Module, Generic[S]):
     watched: str | None  # the site whose attention tells what a step looked at
     prompted = False  # whether a batch is of prompts to go on with, and not of sources
 
-    def __init__(self, start: int, end: int) -> None:
+    def __init__(self, config: Any) -> None:
         super().__init__()
-        self.start, self.end = start, end
+        self.config, self.start, self.end = config, config.start, config.end
 
     def advance(self, tokens: Tensor, state: S, site: Site = Site()) -> tuple[Tensor, S]:
         """Vectors (N, T, C) for more tokens (N, T), and the state after them."""

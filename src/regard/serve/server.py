@@ -45,8 +45,7 @@ def named(models: list[str]) -> list[tuple[str, Path, Languages | None]]:
 
 
 class Patient(H11Protocol):
-    """Closes a connection whose request does not arrive in time, or that takes no answer: uvicorn itself waits for
-    ever."""
+    """Closes a connection whose request is late, or that takes no answer: uvicorn itself waits for ever."""
 
     seconds, taking = Limits().header, Limits().seconds
     late: asyncio.TimerHandle | None = None

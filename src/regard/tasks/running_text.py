@@ -146,15 +146,13 @@ def text_of(tokenizer: Tokenizer, held: list[Piece]) -> Text:
     return Text(ids, sum(len(text) for text, _ in held), words)
 
 
-def evaluated(
-    model: Runnable, options: TextEvaluation, measure: Callable[[Text, Tick], dict[str, float]]
-) -> Evaluation:
+def evaluated(model: Runnable, options: TextEvaluation, score: Callable[[Text, Tick], dict[str, float]]) -> Evaluation:
     """By a whole file."""
     text = text_of(model.tokenizer, list(pieces([RunningText(file=str(options.text))], "file")))
     if not text.characters:
         raise UserError(f"{options.text}: the file is empty; give one with text")
     with Progress(len(text.ids), "read") as progress:
-        data = {"tokens": len(text.ids) - 1, **measure(text, progress.update)}
+        data = {"tokens": len(text.ids) - 1, **score(text, progress.update)}
         progress.update(len(text.ids))
     return Evaluation.of(data)
 

@@ -29,17 +29,11 @@ ONWARD = 1024  # tokens that a carried state reads at once
 
 def prepare(recipe: LanguageRecipe, folder: Path, base: Loaded | None = None) -> LanguageModelling:
     """The text to train on, and what is held out of it."""
-    data, tokenizer = recipe.data, tokenizer_for(recipe.data, folder)
-    return LanguageModelling(
-        tokenizer,
-        ids_for(data, tokenizer, folder),
-        held_out(data, tokenizer),
-        context=data.context,
-        batch_tokens=recipe.train.batch_tokens,
-        apart=data.separate_documents,
-        carry=isinstance(recipe.model, RecurrentTextConfig),
-        sampled=recipe.train.sampled_softmax,
-    )
+    data, train, tokenizer = recipe.data, recipe.train, tokenizer_for(recipe.data, folder)
+    ids, held = ids_for(data, tokenizer, folder), held_out(data, tokenizer)
+    sizes = {"context": data.context, "batch_tokens": train.batch_tokens, "sampled": train.sampled_softmax}
+    apart, carry = data.separate_documents, isinstance(recipe.model, RecurrentTextConfig)
+    return LanguageModelling(tokenizer, ids, held, apart=apart, carry=carry, **sizes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,9 +112,7 @@ def perplexities(
 
 
 @torch.no_grad()
-def nats(
-    model: nn.Module, ids: Ids, context: int, *, rows: int, apart: int | None = None, tick: Tick = ignore
-) -> float:
+def nats(model: Any, ids: Ids, context: int, *, rows: int, apart: int | None = None, tick: Tick = ignore) -> float:
     """What is lost on all ids but the first: each is told from half a context before it at least, or, where a state is
     carried on, from all. After the id `apart`, nothing before it is seen."""
     if not isinstance(model, RecurrentText):

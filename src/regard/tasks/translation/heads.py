@@ -12,6 +12,7 @@ from regard.engine.engine import Rows
 from regard.errors import UserError
 from regard.look.look import entropy
 from regard.metrics.alignment import Gold
+from regard.tasks.options import Texts
 from regard.tasks.runnable import Tick
 from regard.tasks.translation.align import Aligned
 from regard.tasks.translation.runtime import Translator
@@ -50,9 +51,7 @@ def coverage_error(weights: Tensor) -> float:
     return float((1 + (1 - weights.sum(0)) ** 2).log().mean())
 
 
-def heads(
-    model: Translator, texts: Sequence[str], outputs: Rows, tick: Tick, gold: Sequence[Gold] | None = None
-) -> list[Head]:
+def heads(model: Translator, texts: Texts, outputs: Rows, tick: Tick, gold: Sequence[Gold] | None = None) -> list[Head]:
     """All heads of a model, most needed first; `tick` is told how many are done."""
     errors = {} if gold is None else Aligned(model, texts, outputs).errors(gold)
     rows = dict[str, list[tuple[Tensor, Tensor]]]()  # of each site; the weights of a file are more than can be held
@@ -79,7 +78,7 @@ def places(model: Translator) -> list[tuple[str, int]]:
     return [(site, head) for site, weights in told.maps.items() for head in range(len(weights))]
 
 
-def worst(model: Translator, texts: Sequence[str], outputs: Rows, tick: Tick) -> list[Covered]:
+def worst(model: Translator, texts: Texts, outputs: Rows, tick: Tick) -> list[Covered]:
     """Sentences by how badly the last cross-attention covers their words, worst first."""
     found = []
     for text, told in zip(texts, model.explained(texts, outputs), strict=True):
