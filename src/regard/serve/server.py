@@ -91,8 +91,7 @@ def serve_models(
 ) -> None:
     """Until it is told to end."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    keys, limits = _keys(key_file), Limits()
-    places = []
+    keys, limits, places = _keys(key_file), Limits(), list[Place]()
     for name, path, pair in named(models):
         desk = Desk(str(path), limits, engine=engine, threads=threads or cores())
         places.append(Place(name, path, pair, desk, Desk(str(path), limits, engine="torch")))

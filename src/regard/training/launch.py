@@ -58,7 +58,9 @@ def settle(trainer: Trainer, out: Path, cores: Cores, companion: Sequence[str], 
     """The stored plan, or a new one; with the processes that it needs, which wait for the first step."""
     stored = _stored(out)
     plan = stored or plan_for(trainer)
-    size = stored.processes if stored else _to_try(cores, plan) if world.size == 1 else world.size
+    several = min(MOST, engine.cores()) if cores.threads is None and plan.seconds > WORTH else 1
+    wanted = cores.processes or several if world.size == 1 else world.size
+    size = stored.processes if stored else wanted
     if world.size not in (1, size):
         raise UserError(f"{out} was planned for {size} processes, not {world.size}; start {size}, or use another --out")
     if size > 1:
@@ -98,11 +100,6 @@ def _tried(trainer: Trainer) -> tuple[float, float]:
     """Seconds of an update and of an evaluation, with all processes at work."""
     probe, update = throw_away(trainer)
     return timed(update, TRIALS), trainer.task.rehearse(probe, trainer.engine(probe))
-
-
-def _to_try(cores: Cores, plan: Plan) -> int:
-    worth = cores.threads is None and plan.seconds > WORTH
-    return cores.processes or (min(MOST, engine.cores()) if worth else 1)
 
 
 def _stored(out: Path) -> Plan | None:

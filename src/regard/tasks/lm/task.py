@@ -15,8 +15,7 @@ from regard.attention.site import Site
 from regard.data.tokenizer import Tokenizer
 from regard.models.config import RecurrentTextConfig
 from regard.models.lstm import RecurrentText
-from regard.nn.loss import cross_entropy
-from regard.nn.sampled_softmax import SomeWords
+from regard.nn.loss import SomeWords, cross_entropy
 from regard.rng import Key
 from regard.tasks.folder import Loaded
 from regard.tasks.lm.config import LanguageRecipe

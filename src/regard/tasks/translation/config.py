@@ -20,7 +20,6 @@ class TranslationRecipe(BaseRecipe):
     """A translator."""
 
     own_tokenizers: ClassVar[bool] = True
-
     task: Literal["translation"] = "translation"
     data: DataConfig
     model: TransformerConfig | RecurrentConfig = replace(transformer_tiny(), tied="all", dropout=0.15)

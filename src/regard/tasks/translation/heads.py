@@ -14,7 +14,7 @@ from regard.look.look import entropy
 from regard.metrics.alignment import Gold
 from regard.tasks.options import Texts
 from regard.tasks.runnable import Tick
-from regard.tasks.translation.align import Aligned
+from regard.tasks.translation.align import Aligned, crossing
 from regard.tasks.translation.runtime import Translator
 
 
@@ -82,11 +82,8 @@ def worst(model: Translator, texts: Texts, outputs: Rows, tick: Tick) -> list[Co
     """Sentences by how badly the last cross-attention covers their words, worst first."""
     found = []
     for text, told in zip(texts, model.explained(texts, outputs), strict=True):
-        sites = [site for site in told.maps if site.endswith("cross")]
-        if not sites:
-            raise UserError("this model does not look across from a target to a source; train one with attention")
-        columns = model.tokenizers.source.words(told.source)
-        weights = told.merged(sites[-1], model.tokenizers.target.words(told.target), columns).mean(0)[:, :-1]
+        rows, columns = model.tokenizers.target.words(told.target), model.tokenizers.source.words(told.source)
+        weights = told.merged(crossing(told)[-1][0], rows, columns).mean(0)[:, :-1]
         names = model.tokenizers.source.decode(told.source).split() or [text]
         least = names[min(int(weights.sum(0).argmin()), len(names) - 1)]
         found.append(Covered(text, model.tokenizers.target.decode(told.target), coverage_error(weights), least))

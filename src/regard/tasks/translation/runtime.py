@@ -169,14 +169,9 @@ class Translator(Runnable):
         return [part for half in self._read(halves) if half[1] for part in self._split(*half)]
 
     def _joined(self, parts: list[str], said: list[Hypothesis]) -> Output:
-        return Output(
-            text=" ".join(map(self.text, said)),
-            score=sum(h.score for h in said) / len(said),
-            log_prob=sum(h.log_prob for h in said),
-            parts=parts,
-            tokens=[h.tokens for h in said],
-            cut=any(h.tokens[-1] != self.end for h in said),
-        )
+        score, log_prob = sum(h.score for h in said) / len(said), sum(h.log_prob for h in said)
+        cut = any(h.tokens[-1] != self.end for h in said)
+        return Output(" ".join(map(self.text, said)), score, log_prob, parts, [h.tokens for h in said], cut)
 
     def logits(self, source_ids: Any, target_ids: Any) -> Tensor:
         """Of the word after each of target_ids, which begin with the start token: (B, T, V), or (T, V) of one row."""
