@@ -42,13 +42,8 @@ PLAIN_ERROR = shape("PlainError", error=TEXT)
 OPENAI_BODY = shape("OpenAIErrorBody", message=TEXT, type=TEXT, param=TEXT_OR_NULL, code=TEXT_OR_NULL)
 OPENAI_ERROR = shape("OpenAIError", error=OPENAI_BODY)
 DETECTED = shape("Detected", language=TEXT, confidence=NUMBER)
-TRANSLATED = shape(
-    "Translated",
-    ["detectedLanguage", "alternatives"],
-    translatedText=either(TEXT, TEXTS),
-    detectedLanguage=either(DETECTED, many(DETECTED)),
-    alternatives=either(TEXTS, many(TEXTS)),
-)
+EXTRAS = {"detectedLanguage": either(DETECTED, many(DETECTED)), "alternatives": either(TEXTS, many(TEXTS))}
+TRANSLATED = shape("Translated", [*EXTRAS], translatedText=either(TEXT, TEXTS), **EXTRAS)
 LANGUAGE = shape("Language", code=TEXT, name=TEXT, targets=TEXTS)
 HEALTH = shape("Health", status=TEXT | {"const": "ok"})
 READY = shape("Ready", ready=FLAG, waiting=WHOLE, restarts=WHOLE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from regard.data.tokenizer import Tokenizer, Tokenizers
@@ -160,8 +160,8 @@ class Runnable:
         beam = replace(search, num_best=search.size) if isinstance(search, Beam) and searched else None
         beam = beam if beam and steps * beam.size * size <= TREE else None
         short = 0 < steps <= MOVES and steps * (len(told.source) + steps) * size <= GRADIENT
-        moved = lambda: saliency(self.model, told) if short else None  # noqa: E731
-        shown = Look(told, read, said, taken, target.pieces, saliency=moved)
+        gradients = partial(saliency, self.model, told) if short else lambda: None
+        shown = Look(told, read, said, taken, target.pieces, saliency=gradients)
         return replace(shown, tree=lambda: climb(self.model, Padded.of([told.source]), beam)) if beam else shown
 
 

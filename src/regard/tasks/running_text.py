@@ -88,11 +88,8 @@ class TextTask:
     def summary(self, recipe: BaseRecipe, report: Report) -> dict[str, str]:
         held = None if self.held is None else self.held.ids
         unknown = "not known without validation data" if held is None else f"{float((held == UNKNOWN).mean()):.2%}"
-        return {
-            "tokens": f"{len(self.ids):,} to train on, {0 if held is None else len(held):,} to validate on",
-            "vocabulary": f"{self.sizes[0]:,}",
-            "unknown tokens": unknown,
-        }
+        tokens = f"{len(self.ids):,} to train on, {0 if held is None else len(held):,} to validate on"
+        return {"tokens": tokens, "vocabulary": f"{self.sizes[0]:,}", "unknown tokens": unknown}
 
     @torch.no_grad()
     def evaluate(self, model: nn.Module, engine: Engine) -> dict[str, float]:

@@ -44,9 +44,7 @@ class Models(Protocol):
     """Where models to begin with come from: folders of ours and of others."""
 
     def load_any(self, path: Path) -> Loaded: ...
-
     def words_of(self, path: Path) -> Tokenizers: ...
-
     def files_of(self, path: Path) -> list[Path]: ...
 
 

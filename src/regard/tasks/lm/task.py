@@ -102,12 +102,9 @@ def perplexities(
 ) -> dict[str, float]:
     """By tokens, characters and words, line ends being words, as published figures have it."""
     lost, tokens = nats(model, text.ids, context, rows=rows, apart=apart, tick=tick), len(text.ids) - 1
-    return {
-        "loss": lost / tokens,
-        "per_character": lost / text.characters,
-        "perplexity": math.exp(min(lost / tokens, 700.0)),
-        "word_perplexity": math.exp(min(lost / text.words, 700.0)),
-    }
+    perplexity, of_words = (math.exp(min(lost / count, 700.0)) for count in (tokens, text.words))
+    losses = {"loss": lost / tokens, "per_character": lost / text.characters}
+    return {**losses, "perplexity": perplexity, "word_perplexity": of_words}
 
 
 @torch.no_grad()
