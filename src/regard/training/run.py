@@ -89,9 +89,7 @@ class Run:
         elif given is not None:
             found = self.base.words if self.base is not None else self.models.words_of(Path(given))
             if self.recipe.own_tokenizers and isinstance(found.target, ForeignTokenizer):
-                raise UserError(
-                    f"{given}: another tool's translator runs here, but is not trained further; drop --from"
-                )
+                raise UserError(f"{given}: another tool's translator runs here but is not trained further; drop --from")
             save_tokenizers(self.out, found.extended(new))
 
     def trainer(self, report: Report | None = None, world: World = ALONE) -> Trainer:
