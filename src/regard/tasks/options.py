@@ -14,6 +14,8 @@ from regard.decode.config import Search, search_for
 from regard.errors import UserError
 from regard.files import digest
 
+Texts = Sequence[str]
+
 
 def option(default: Any, text: str, name: str | None = None, kind: Any = None) -> Any:
     """A field with its help; with its name on the command line, and its type, where these are not the field's own."""
@@ -60,9 +62,6 @@ class SearchOptions(Options):
     def search(self, own: Search) -> Search:
         """The model's own search, changed by these."""
         return search_for(own, **{each.name: getattr(self, each.name) for each in fields(SearchOptions)})
-
-
-Texts = Sequence[str]
 
 
 def listed(texts: Iterable[Any]) -> list[Any]:

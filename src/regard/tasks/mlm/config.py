@@ -33,9 +33,7 @@ class MaskedRecipe(BaseRecipe):
         super().__post_init__()
         held, context = self.model.position.max_length, self.data.context
         if held is not None and held < context:
-            raise UserError(
-                f"data.context {context} is longer than model.position.max_length {held}; set that to {context}"
-            )
+            raise UserError(f"data.context {context} exceeds model.position.max_length {held}; set it to {context}")
 
 
 @dataclass(frozen=True, kw_only=True)
