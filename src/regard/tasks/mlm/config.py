@@ -33,7 +33,9 @@ class MaskedRecipe(BaseRecipe):
         super().__post_init__()
         held, context = self.model.position.max_length, self.data.context
         if held is not None and held < context:
-            raise UserError(f"data.context {context} exceeds model.position.max_length {held}; set it to {context}")
+            raise UserError(
+                f"data.context {context} exceeds the {held} of model.position.max_length; set it to {context}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
