@@ -97,9 +97,8 @@ class RecurrentConfig(Seq2seqConfig):
         if not self.readout and self.tied != "none":
             raise UserError(f"without a readout, words are told by a table of their own; tied: {self.tied} has none")
         if self.bridge == "copy" and self.encoder_layers != self.decoder_layers:
-            raise UserError(
-                f"bridge: copy from {self.encoder_layers} to {self.decoder_layers} layers; use as many, or linear"
-            )
+            layers = f"{self.encoder_layers} to {self.decoder_layers} layers"
+            raise UserError(f"bridge: copy from {layers}; use as many, or linear")
         if self.attention is not None and self.encoding != "first":
             raise UserError("encoding: every is for models without attention; drop it, or set attention: null")
         _ = self.encoder, self.decoder  # their rules hold for these fields too
@@ -124,14 +123,9 @@ class RecurrentConfig(Seq2seqConfig):
     def looking(self) -> AttentionConfig | None:
         if self.attention is None:
             return None
-        return AttentionConfig(
-            width=self.width + (self.embedding if self.attention.query_word else 0),
-            memory_width=self.width,
-            num_heads=self.attention.num_heads,
-            score=self.attention.score,
-            score_hidden=self.attention.score_hidden,
-            projection=self.attention.projection,
-        )
+        width = self.width + (self.embedding if self.attention.query_word else 0)
+        same = {name: getattr(self.attention, name) for name in ("num_heads", "score", "score_hidden", "projection")}
+        return AttentionConfig(width=width, memory_width=self.width, **same)
 
     @property
     def context_width(self) -> int:
@@ -277,10 +271,8 @@ class ElmoConfig(TextConfig):
         """Of the vectors that it makes, both directions together."""
         return 2 * self.width
 
-    @property
-    def pooling(self) -> Literal["mean"]:
-        """How the vectors of its tokens make one of a text."""
-        return "mean"
+    pooling: ClassVar[str] = "mean"
+    """How the vectors of its tokens make one of a text."""
 
 
 Trunk = BertConfig | GptConfig | RecurrentTextConfig | ElmoConfig
@@ -341,6 +333,4 @@ class ReaderConfig(Bounded):
         return len(self.labels) or (2 if self.of_tokens else 1)
 
 
-ModelConfig = (
-    TransformerConfig | RecurrentConfig | GptConfig | BertConfig | RecurrentTextConfig | ElmoConfig | ReaderConfig
-)
+ModelConfig = TransformerConfig | RecurrentConfig | Trunk | ReaderConfig

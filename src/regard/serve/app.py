@@ -68,11 +68,7 @@ ROUTES = {
 PAGE = {"/": "serve/page/index.html"}
 PAGE |= {f"/{name}": f"serve/page/{name}" for name in ("page.js", "page.css", "icon.svg")}
 PAGE |= {f"/{name}": f"look/web/{name}" for name in ("view.js", "view.css")}
-STATE = {
-    "waiting": "Requests that wait for the worker",
-    "ready": "Whether the worker is there",
-    "restarts": "Workers that had to be replaced",
-}
+STATE = {"waiting": "Requests in the queue", "ready": "Whether the workers answer", "restarts": "Workers replaced"}
 KINDS = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 
 

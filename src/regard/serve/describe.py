@@ -22,7 +22,7 @@ STATUSES = {
 }
 
 
-def shape(title: str, *, optional: Sequence[str] = (), **properties: Schema) -> Schema:
+def shape(title: str, optional: Sequence[str] = (), **properties: Schema) -> Schema:
     required = [name for name in properties if name not in optional]
     return {"title": title, "type": "object", "properties": properties, "required": required}
 
@@ -35,36 +35,25 @@ def either(*schemas: Schema) -> Schema:
     return {"anyOf": list(schemas)}
 
 
-TEXT, NUMBER, WHOLE, FLAG, NULL, OBJECT = (
-    {"type": kind} for kind in ("string", "number", "integer", "boolean", "null", "object")
-)
-TEXTS = many(TEXT)
+TYPES = ("string", "number", "integer", "boolean", "null", "object")
+TEXT, NUMBER, WHOLE, FLAG, NULL, OBJECT = ({"type": name} for name in TYPES)
+TEXTS, TEXT_OR_NULL = many(TEXT), either(TEXT, NULL)
 PLAIN_ERROR = shape("PlainError", error=TEXT)
-OPENAI_ERROR = shape(
-    "OpenAIError",
-    error=shape("OpenAIErrorBody", message=TEXT, type=TEXT, param=either(TEXT, NULL), code=either(TEXT, NULL)),
-)
+OPENAI_BODY = shape("OpenAIErrorBody", message=TEXT, type=TEXT, param=TEXT_OR_NULL, code=TEXT_OR_NULL)
+OPENAI_ERROR = shape("OpenAIError", error=OPENAI_BODY)
 DETECTED = shape("Detected", language=TEXT, confidence=NUMBER)
-TRANSLATED = shape(
-    "Translated",
-    translatedText=either(TEXT, TEXTS),
-    detectedLanguage=either(DETECTED, many(DETECTED)),
-    alternatives=either(TEXTS, many(TEXTS)),
-    optional=["detectedLanguage", "alternatives"],
-)
+EXTRAS = {"detectedLanguage": either(DETECTED, many(DETECTED)), "alternatives": either(TEXTS, many(TEXTS))}
+TRANSLATED = shape("Translated", [*EXTRAS], translatedText=either(TEXT, TEXTS), **EXTRAS)
 LANGUAGE = shape("Language", code=TEXT, name=TEXT, targets=TEXTS)
 HEALTH = shape("Health", status=TEXT | {"const": "ok"})
 READY = shape("Ready", ready=FLAG, waiting=WHOLE, restarts=WHOLE)
-OUTPUT = shape("Output", text=TEXT, score=NUMBER, log_prob=NUMBER, tokens=TEXTS, alignment=TEXT, optional=["alignment"])
+OUTPUT = shape("Output", ["alignment"], text=TEXT, score=NUMBER, log_prob=NUMBER, tokens=TEXTS, alignment=TEXT)
 ANSWER = shape("Answer", text=TEXT, outputs=many(OUTPUT))
 TRANSLATIONS = shape("Translations", model=TEXT, source=TEXT, target=TEXT, translations=many(ANSWER))
-CHOICE = shape("Choice", index=WHOLE, text=TEXT, logprobs=either(OBJECT, NULL), finish_reason=either(TEXT, NULL))
-COUNTS = dict.fromkeys(("prompt_tokens", "completion_tokens", "total_tokens"), WHOLE)
-USAGE = shape("Usage", optional=["completion_tokens"], **COUNTS)
-KIND = TEXT | {"const": "text_completion"}
-COMPLETION = shape(
-    "Completion", optional=["usage"], id=TEXT, object=KIND, created=WHOLE, model=TEXT, choices=many(CHOICE), usage=USAGE
-)
+CHOICE = shape("Choice", index=WHOLE, text=TEXT, logprobs=either(OBJECT, NULL), finish_reason=TEXT_OR_NULL)
+USAGE = shape("Usage", ["completion_tokens"], prompt_tokens=WHOLE, completion_tokens=WHOLE, total_tokens=WHOLE)
+HEAD = {"id": TEXT, "object": TEXT | {"const": "text_completion"}, "created": WHOLE, "model": TEXT}
+COMPLETION = shape("Completion", ["usage"], **HEAD, choices=many(CHOICE), usage=USAGE)
 RESULTS = shape("Results", model=TEXT, task=TEXT, results=many(shape("Result", input=TEXT, line=TEXT)))
 EMBEDDING = shape("Embedding", object=TEXT, index=WHOLE, embedding=either(many(NUMBER), TEXT))
 EMBEDDINGS = shape("Embeddings", object=TEXT, data=many(EMBEDDING), model=TEXT, usage=USAGE)

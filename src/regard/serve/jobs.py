@@ -115,8 +115,7 @@ def tell(model: Generator, job: Job, tick: Tick, part: Part) -> list[Any]:
 
 
 def likely(model: Generator, job: Job, tick: Tick, part: Part) -> dict[str, Any]:
-    """How probable each token of an output was after its prompt, and what else was; of a text that was stopped, up to
-    there."""
+    """How probable each token of an output was after its prompt, and what else was; of a stopped text, up to there."""
     from regard.engine.explain import likelihood
 
     (prompt,), said = model.prompts(job["texts"]), job["said"]

@@ -19,6 +19,7 @@ from regard.tasks.options import SearchOptions, accepted, listed
 from regard.tasks.registry import TASKS
 
 BEAM = 16  # hypotheses kept per step
+Value = Name | bool | int | FiniteFloat | Annotated[list[Name], Field(max_length=MOST.stops)] | None  # of an option
 LARGEST = {"beam": BEAM, "max_tokens": MOST.tokens, "top_k": 1 << 20}  # of whole numbers; of others MOST.best
 
 
@@ -52,9 +53,7 @@ class Run(BaseModel):
 
     model: Name | None = None
     text: Texts
-    options: dict[
-        Name, Name | bool | int | FiniteFloat | Annotated[list[Name], Field(max_length=MOST.stops)] | None
-    ] = {}
+    options: dict[Name, Value] = {}
 
 
 class Attention(Ask):

@@ -45,8 +45,7 @@ def named(models: list[str]) -> list[tuple[str, Path, Languages | None]]:
 
 
 class Patient(H11Protocol):
-    """Closes a connection whose request does not arrive in time, or that takes no answer: uvicorn itself waits for
-    ever."""
+    """Closes a connection whose request is late, or that takes no answer: uvicorn itself waits for ever."""
 
     seconds, taking = Limits().header, Limits().seconds
     late: asyncio.TimerHandle | None = None
@@ -92,8 +91,7 @@ def serve_models(
 ) -> None:
     """Until it is told to end."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    keys, limits = _keys(key_file), Limits()
-    places = []
+    keys, limits, places = _keys(key_file), Limits(), list[Place]()
     for name, path, pair in named(models):
         desk = Desk(str(path), limits, engine=engine, threads=threads or cores())
         places.append(Place(name, path, pair, desk, Desk(str(path), limits, engine="torch")))

@@ -64,9 +64,8 @@ class TrainConfig:
     def __post_init__(self) -> None:
         check_bounds(self)
         if not (0 <= self.average < 1 or (2 <= self.average <= self.checkpoints and self.average % 1 == 0)):
-            raise UserError(
-                f"average {self.average:g} of {self.checkpoints} checkpoints; give 2 to all, or a decay below 1"
-            )
+            several = f"{self.average:g} of {self.checkpoints} checkpoints"
+            raise UserError(f"average {several}; give 2 to all, or a decay below 1")
         budget = {name: getattr(self, name) for name in BUDGETS}
         if len([value for value in budget.values() if value is not None]) != 1:
             given = ", ".join(f"{name} {value}" for name, value in budget.items() if value is not None)
@@ -85,8 +84,7 @@ class TuneConfig(TrainConfig):
     """The same for models that may begin with others' weights, and keep most of them."""
 
     lora_rank: int = 0
-    """Rank of what is added to the matrices of layers that else stay as they are; 0 moves all. Added for good when the
-    model is kept."""
+    """Rank of what is added to matrices that else stay as they are, and merged when the model is kept; 0 moves all."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -91,9 +91,7 @@ def load_tokenizers(folder: Path) -> Tokenizers:
     if (folder / "tokenizer.json").exists():
         joint = Tokenizer.load(folder / "tokenizer.json")
         return Tokenizers(joint, joint)
-    return Tokenizers(
-        Tokenizer.load(folder / "tokenizer-source.json"), Tokenizer.load(folder / "tokenizer-target.json")
-    )
+    return Tokenizers(*(Tokenizer.load(folder / f"tokenizer-{side}.json") for side in ("source", "target")))
 
 
 def save_model(folder: Path, model: Any, task: str, search: Search, max_length: int, metrics: dict[str, float]) -> None:
@@ -107,16 +105,8 @@ def save_model(folder: Path, model: Any, task: str, search: Search, max_length: 
 def save_settings(
     folder: Path, config: ModelConfig, task: str, search: Search, max_length: int, metrics: dict[str, float]
 ) -> None:
-    described = {
-        "format": FORMAT,
-        "version": VERSION,
-        "task": task,
-        "model": asdict(config),
-        "search": asdict(search),
-        "max_length": max_length,
-        "metrics": metrics,
-    }
-    write(folder / CONFIG, sealed(described))
+    described = {"format": FORMAT, "version": VERSION, "task": task, "model": asdict(config), "search": asdict(search)}
+    write(folder / CONFIG, sealed({**described, "max_length": max_length, "metrics": metrics}))
 
 
 def load_folder(folder: Path) -> Loaded:
@@ -171,9 +161,7 @@ def _prepared(path: Path, config: ModelConfig) -> Prepared:
 
 
 def _only_native(folder: Path) -> Any:
-    raise UserError(
-        f"{folder}: was prepared for the native engine, and has no other weights; use the model it was made of"
-    )
+    raise UserError(f"{folder}: was prepared for the native engine, without other weights; use the one it was made of")
 
 
 def stamp(path: Path) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
@@ -13,6 +13,8 @@ from pydantic import TypeAdapter, ValidationError
 from regard.decode.config import Search, search_for
 from regard.errors import UserError
 from regard.files import digest
+
+Texts = Sequence[str]
 
 
 def option(default: Any, text: str, name: str | None = None, kind: Any = None) -> Any:
@@ -59,10 +61,7 @@ class SearchOptions(Options):
 
     def search(self, own: Search) -> Search:
         """The model's own search, changed by these."""
-        drawn = {name: getattr(self, name) for name in ("temperature", "top_k", "top_p", "seed")}
-        return search_for(
-            own, beam=self.beam, num_best=self.num_best, sample=self.sample, max_tokens=self.max_tokens, **drawn
-        )
+        return search_for(own, **{each.name: getattr(self, each.name) for each in fields(SearchOptions)})
 
 
 def listed(texts: Iterable[Any]) -> list[Any]:
@@ -73,7 +72,7 @@ def listed(texts: Iterable[Any]) -> list[Any]:
 def made(schema: type[Options], given: Mapping[str, Any]) -> Any:
     """The options of a call; raises UserError for one that is not there."""
     if not given:
-        return _defaults(schema)  # type: ignore[arg-type]
+        return _defaults(schema)
     known = {each.name: each.metadata["kind"] for each in fields(schema)}
     if odd := next((name for name in given if name not in known), None):
         raise UserError(f"this model has no option {odd!r}; it has {', '.join(known) or 'none'}")
@@ -81,9 +80,7 @@ def made(schema: type[Options], given: Mapping[str, Any]) -> Any:
     return schema(**{**given, **paths})
 
 
-@cache
-def _defaults(schema: Any) -> Any:
-    return schema()
+_defaults: Callable[..., Any] = cache(lambda schema: schema())
 
 
 def accepted(schema: type[Options], options: Mapping[str, Any]) -> dict[str, Any]:

@@ -49,7 +49,7 @@ class TextJudge(Judge):
         return Judged(metric=self.metric, higher=False, value=value)
 
 
-def running(name: str, *same: str, **own: Any) -> TaskSpec:
+def running(name: str, same: tuple[str, ...] = (), **own: Any) -> TaskSpec:
     """`same`: settings of the data that have to be equal where models are compared, besides those of all."""
     return TaskSpec(
         name=name,

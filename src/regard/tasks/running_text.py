@@ -88,11 +88,8 @@ class TextTask:
     def summary(self, recipe: BaseRecipe, report: Report) -> dict[str, str]:
         held = None if self.held is None else self.held.ids
         unknown = "not known without validation data" if held is None else f"{float((held == UNKNOWN).mean()):.2%}"
-        return {
-            "tokens": f"{len(self.ids):,} to train on, {0 if held is None else len(held):,} to validate on",
-            "vocabulary": f"{self.sizes[0]:,}",
-            "unknown tokens": unknown,
-        }
+        tokens = f"{len(self.ids):,} to train on, {0 if held is None else len(held):,} to validate on"
+        return {"tokens": tokens, "vocabulary": f"{self.sizes[0]:,}", "unknown tokens": unknown}
 
     @torch.no_grad()
     def evaluate(self, model: nn.Module, engine: Engine) -> dict[str, float]:
@@ -146,15 +143,13 @@ def text_of(tokenizer: Tokenizer, held: list[Piece]) -> Text:
     return Text(ids, sum(len(text) for text, _ in held), words)
 
 
-def evaluated(
-    model: Runnable, options: TextEvaluation, measure: Callable[[Text, Tick], dict[str, float]]
-) -> Evaluation:
+def evaluated(model: Runnable, options: TextEvaluation, score: Callable[[Text, Tick], dict[str, float]]) -> Evaluation:
     """By a whole file."""
     text = text_of(model.tokenizer, list(pieces([RunningText(file=str(options.text))], "file")))
     if not text.characters:
         raise UserError(f"{options.text}: the file is empty; give one with text")
     with Progress(len(text.ids), "read") as progress:
-        data = {"tokens": len(text.ids) - 1, **measure(text, progress.update)}
+        data = {"tokens": len(text.ids) - 1, **score(text, progress.update)}
         progress.update(len(text.ids))
     return Evaluation.of(data)
 

@@ -43,8 +43,7 @@ class TaskSpec:
     search: Search
     """How outputs are searched for where no recipe says so."""
     form: Literal["source", "prompt", "text", "example"] = "text"
-    """What a model is given: a source to be turned into a target, a prompt to go on with, a whole text, or an example
-    to answer."""
+    """What it gets: a source to turn into a target, a prompt to go on with, a whole text, or an example to answer."""
     files: Callable[[Any], list[Path]]
     """The data files that a recipe names."""
     inspect: Callable[[Sequence[Any], Sequence[Any]], Report] = lambda train, valid: Report()

@@ -20,8 +20,7 @@ from regard.tasks.translation.starter import starter
 
 @dataclass(frozen=True)
 class Asked:
-    """What the command line says of data and settings: a recipe, or two files and perhaps two to validate on, or one of
-    running text."""
+    """What the command line says of data and settings: a recipe, two files and perhaps two to validate on, or text."""
 
     path: Path | None = None
     source: Path | None = None

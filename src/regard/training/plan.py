@@ -8,8 +8,7 @@ import platform
 import time
 import warnings
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -174,7 +173,9 @@ def count_flops(task: Task, model: nn.Module) -> list[float]:
     chosen = [names[i * (len(names) - 1) // 15] for i in range(16)]
     counted, rows = [], []
     for name in chosen:
-        with _Products() as products, _plain_products():  # type: ignore[no-untyped-call]
+        # Without mkldnn, whose recurrent layers hide their products from the counter; and without its word on GPUs.
+        plain = torch.backends.mkldnn.flags(enabled=False)
+        with _Products() as products, warnings.catch_warnings(action="ignore"), plain:  # type: ignore[no-untyped-call]
             task.loss(model, task.load(name), None, None).total.backward()
         counted.append(products.flops)
         rows.append(terms(task.shape(name)))
@@ -197,12 +198,3 @@ class _Products(TorchDispatchMode):
         if count := flop_registry.get(FUSED.get(operation.__name__, operation)):
             self.flops += count(*args, **(kwargs or {}), out_val=out)
         return out
-
-
-@contextmanager
-def _plain_products() -> Iterator[None]:
-    """Without mkldnn, whose recurrent layers hide their products from the counter; and without its word on GPUs."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with torch.backends.mkldnn.flags(enabled=False):
-            yield

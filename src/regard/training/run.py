@@ -44,9 +44,7 @@ class Models(Protocol):
     """Where models to begin with come from: folders of ours and of others."""
 
     def load_any(self, path: Path) -> Loaded: ...
-
     def words_of(self, path: Path) -> Tokenizers: ...
-
     def files_of(self, path: Path) -> list[Path]: ...
 
 
@@ -92,7 +90,7 @@ class Run:
             found = self.base.words if self.base is not None else self.models.words_of(Path(given))
             if self.recipe.own_tokenizers and isinstance(found.target, ForeignTokenizer):
                 raise UserError(
-                    f"{given}: a translator that another tool made runs here, but is not trained further; drop `start`"
+                    f"{given}: another tool's translator runs here but is not trained further; drop `start`"
                 )
             save_tokenizers(self.out, found.extended(new))
 
@@ -108,9 +106,7 @@ class Run:
             config,
             out,
             engine=lambda model: engine_of(model, torch.get_num_threads()),
-            keep_best=lambda model, metrics: save_model(
-                out, model, recipe.task, recipe.search, recipe.longest, metrics
-            ),
+            keep_best=lambda model, best: save_model(out, model, recipe.task, recipe.search, recipe.longest, best),
             report=report,
             world=world,
         )
@@ -262,8 +258,7 @@ def _same_run(out: Path, recipe: BaseRecipe, inputs: Sequence[Path], goes_on: bo
             "choose another `out`, undo the change, or go on with it by `goes_on`"
         )
     if changed and begun:
-        fixed = [line for line in changed if line.startswith(("model.", "data.tokenizer"))]
-        if fixed:
+        if fixed := [line for line in changed if line.startswith(("model.", "data.tokenizer"))]:
             raise UserError("a run that goes on keeps these:\n  " + "\n  ".join(fixed) + "\nuse `start` instead")
         say(f"going on with changes:\n  {listed}")
         (out / "plan.json").unlink(missing_ok=True)

@@ -20,7 +20,8 @@ from regard.tasks.registry import TASKS
 if TYPE_CHECKING:
     from regard.tasks.labelled.layout import Batch, Layout, Unit
 
-Outputs = list[tuple[NDArray[np.float64], "Unit"]]  # of an example's units
+Numbers = NDArray[np.float64]
+Outputs = list[tuple[Numbers, "Unit"]]  # of an example's units
 MOST_LABELS = 1000
 
 
@@ -97,9 +98,9 @@ class Question:
         """The sum over what is answered, and how much that is."""
         raise NotImplementedError  # abstract
 
-    def outputs(self, logits: Tensor, batch: Batch) -> list[NDArray[np.float64]]:
-        """Of each unit."""
-        raise NotImplementedError  # abstract
+    def outputs(self, logits: Tensor, batch: Batch) -> list[Numbers]:
+        """Of each unit; by default the log-probabilities of its labels."""
+        return list(logits.double().log_softmax(-1).numpy())
 
     def answer(self, config: ReaderConfig, example: Example, outputs: Outputs) -> Answer:
         raise NotImplementedError  # abstract
@@ -131,7 +132,7 @@ def labels_of(labels: set[str]) -> tuple[str, ...]:
     return tuple(sorted(labels))
 
 
-def ranked(names: Sequence[str], log_probs: NDArray[np.float64], said: Callable[[int], Any]) -> Answer:
+def ranked(names: Sequence[str], log_probs: Numbers, said: Callable[[int], Any]) -> Answer:
     """The likeliest of some names."""
     order = np.argsort(-log_probs[: len(names)], kind="stable").tolist()
     others = tuple((names[i], float(np.exp(log_probs[i]))) for i in order)

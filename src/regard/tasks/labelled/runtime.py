@@ -20,8 +20,8 @@ from regard.tasks.labelled.config import AnswerOptions, ExamplesEvaluation
 from regard.tasks.labelled.layout import Batch, Layout
 from regard.tasks.labelled.question import Answer, Question, metrics_of
 from regard.tasks.labelled.task import answers
-from regard.tasks.options import listed
-from regard.tasks.runnable import TOGETHER, Evaluation, Prediction, Runnable, Tick, check_silent, ignore
+from regard.tasks.options import Texts, listed
+from regard.tasks.runnable import TOGETHER, Evaluation, Prediction, Predictions, Runnable, Tick, check_silent, ignore
 
 MARKS = ("[start]", "[between]", "[extract]")  # of decoders, which no tokenizer knows
 
@@ -29,17 +29,15 @@ MARKS = ("[start]", "[between]", "[extract]")  # of decoders, which no tokenizer
 class Answerer(Runnable):
     """A model that answers: `model("a fine film")`, or `model(["a cat\\ta dog", ...])`, a tab between parts."""
 
-    def __call__(self, texts: str | Sequence[str]) -> Answer | list[Answer]:
+    def __call__(self, texts: str | Texts) -> Answer | list[Answer]:
         found = self.classify(texts)
         return found[0] if isinstance(texts, str) else found
 
-    def classify(self, texts: str | Sequence[str]) -> list[Answer]:
+    def classify(self, texts: str | Texts) -> list[Answer]:
         """The answer to each text, with its probability and all others."""
         return self.answer([self.example(line, number) for number, line in enumerate(listed(texts), 1)])
 
-    def predict(
-        self, texts: Sequence[str], options: AnswerOptions, *, first: int = 1, tick: Tick = ignore
-    ) -> list[Prediction]:
+    def predict(self, texts: Texts, options: AnswerOptions, *, first: int = 1, tick: Tick = ignore) -> Predictions:
         numbers = [i for i, text in enumerate(texts) if text.strip()]  # blank in, blank out
         before = self.layout.cut
         found = self.answer([self.example(texts[i], first + i) for i in numbers], tick)
@@ -52,9 +50,8 @@ class Answerer(Runnable):
         """Metrics on a file of labelled examples, or on a corpus that is known by name."""
         data = str(options.data)
         named = data in CORPORA and not Path(data).exists()
-        examples = read_examples(
-            [ExamplesConfig(corpus=data) if named else ExamplesConfig(file=data)], self.question.form
-        )
+        corpus = ExamplesConfig(corpus=data) if named else ExamplesConfig(file=data)
+        examples = read_examples([corpus], self.question.form)
         single = not self.layout.config.pairs and self.question.paired is None
         if single and (two := next((e for e in examples if len(e.texts) > 1), None)):
             raise UserError(f"{data}, line {two.line}: holds two texts, and this model was trained on one at a time")

@@ -31,11 +31,10 @@ class MaskedRecipe(BaseRecipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        held = self.model.position.max_length
-        if held is not None and held < self.data.context:
+        held, context = self.model.position.max_length, self.data.context
+        if held is not None and held < context:
             raise UserError(
-                f"data.context {self.data.context} is longer than the {held} positions that model.position.max_length "
-                f"holds; set that to {self.data.context}"
+                f"data.context {context} exceeds the {held} of model.position.max_length; set it to {context}"
             )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,8 @@ from regard.look.look import Look
 from regard.progress import warn
 from regard.shapes import Padded
 from regard.tasks.mlm.config import EncodeOptions
-from regard.tasks.options import listed
-from regard.tasks.runnable import Evaluation, Prediction, Runnable, Tick, check_silent, ids_of, ignore
+from regard.tasks.options import Texts, listed
+from regard.tasks.runnable import Evaluation, Prediction, Predictions, Runnable, Tick, check_silent, ids_of, ignore
 from regard.tasks.running_spec import TextEvaluation
 from regard.tasks.running_text import evaluated
 
@@ -38,13 +37,11 @@ class Filled:
 class Encoder(Runnable):
     """An encoder: `model("The [MASK] barks")` fills blanks, `model.embed(texts)` makes vectors."""
 
-    def __call__(self, texts: str | Sequence[str], *, num_best: int = 1) -> Filled | list[Filled]:
+    def __call__(self, texts: str | Texts, *, num_best: int = 1) -> Filled | list[Filled]:
         found = self.fill(listed(texts), num_best)
         return found[0] if isinstance(texts, str) else found
 
-    def predict(
-        self, texts: Sequence[str], options: EncodeOptions, *, first: int = 1, tick: Tick = ignore
-    ) -> list[Prediction]:
+    def predict(self, texts: Texts, options: EncodeOptions, *, first: int = 1, tick: Tick = ignore) -> Predictions:
         for number, text in enumerate(texts, first):
             if len(self.read(text)) == self.max_length:
                 warn(f"line {number} is longer than {self.max_length} tokens; the rest of it is not read")
@@ -63,7 +60,7 @@ class Encoder(Runnable):
             predictions.append(Prediction("\t".join([each.text, *shown]), {"text": each.text, "blanks": blanks}))
         return predictions
 
-    def _neighbours(self, texts: Sequence[str], file: Path, num_best: int) -> list[Prediction]:
+    def _neighbours(self, texts: Texts, file: Path, num_best: int) -> Predictions:
         """The lines of a file that are nearest to each text, with the cosine of the angle between."""
         others = [text for text in lines(file, strict=False) if text.strip()]
         if not others:
@@ -104,12 +101,12 @@ class Encoder(Runnable):
         return [self.model.start, *ids[: self.max_length - 2], self.model.end]
 
     @torch.no_grad()
-    def fill(self, texts: Sequence[str], num_best: int = 1, tick: Tick = ignore) -> list[Filled]:
+    def fill(self, texts: Texts, num_best: int = 1, tick: Tick = ignore) -> list[Filled]:
         """Each blank by its likeliest word, all at once."""
         self.check_guesses()
         texts = listed(texts)
-        rows, found, done = [self.read(text) for text in texts], [Filled("", [])] * len(texts), 0
-        for members, batch in self.batches(rows):
+        found = [Filled("", [])] * len(texts)
+        for members, batch in self.batches([self.read(text) for text in texts], tick):
             blank = batch.tokens == self.model.mask
             probable = self.model.guess(self.model(batch)[blank]).softmax(-1).topk(num_best)
             words = [[self.tokenizer.decode([i]).strip() for i in row] for row in probable.indices.tolist()]
@@ -117,22 +114,18 @@ class Encoder(Runnable):
             for i, count in zip(members, blank.sum(1).tolist(), strict=True):
                 own = [next(guesses) for _ in range(count)]
                 found[i] = Filled(_joined(texts[i], [guess[0][0] for guess in own]), own)
-            done += len(members)
-            tick(done)
         return found
 
     @torch.no_grad()
-    def embed(self, texts: str | Sequence[str], tick: Tick = ignore) -> Tensor:
+    def embed(self, texts: str | Texts, tick: Tick = ignore) -> Tensor:
         """Vectors of length 1 (N, C): the mean of a text's tokens in the last layer [Reimers+ 2019], or the first."""
         texts = listed(texts)
-        found, done = torch.zeros(len(texts), self.model.config.out_width), 0
-        for members, batch in self.batches([self.read(text) for text in texts]):
+        found = torch.zeros(len(texts), self.model.config.out_width)
+        for members, batch in self.batches([self.read(text) for text in texts], tick):
             x = self.model(batch)
             counts = torch.ones_like(batch.lengths) if self.model.config.pooling == "first" else batch.lengths
             pooled = torch.arange(x.shape[1])[None] < counts[:, None]
             found[members] = F.normalize((x * pooled[..., None]).sum(1) / counts[:, None], dim=-1)
-            done += len(members)
-            tick(done)
         return found
 
     @torch.no_grad()
@@ -160,7 +153,7 @@ class Encoder(Runnable):
             raise UserError("this model makes vectors and guesses no words; use `vectors`, or .embed(texts)")
 
 
-def _joined(text: str, words: Sequence[str]) -> str:
+def _joined(text: str, words: Texts) -> str:
     first, *rest = text.split(MASK)
     filled = [word + part for word, part in zip(words, rest, strict=False)]
     return first + "".join(filled) + "".join(MASK + part for part in rest[len(filled) :])

@@ -106,14 +106,10 @@ class PairsReport(Report):
 
     def _pair(self, files: Sequence[str], line: int, source: str, target: str) -> None:
         for file, text in zip(files, (source, target), strict=True):
-            if not text.strip():
-                self.add("empty", file, line)
-            if "\ufffd" in text:
-                self.add("not UTF-8", file, line)
-            if "\0" in text:
-                self.add("NUL bytes", file, line)
-            if len(text) > LONGEST:
-                self.add("over 1 MB", file, line)
+            problems = {"empty": not text.strip(), "not UTF-8": "\ufffd" in text, "NUL bytes": "\0" in text}
+            problems["over 1 MB"] = len(text) > LONGEST
+            for kind in filter(problems.get, problems):
+                self.add(kind, file, line)
         words = len(source.split()), len(target.split())
         if source.strip() and source == target:
             self.add("the same on both sides", files[0], line)

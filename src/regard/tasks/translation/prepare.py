@@ -38,11 +38,7 @@ def prepare(recipe: TranslationRecipe, folder: Path, base: Loaded | None = None)
     forget()
     store, left = store_for(recipe.data, tokenizers, folder)
     held, train = held_out(recipe.data, folder), recipe.train
-    settings: dict[str, Any] = {
-        "batch_tokens": train.batch_tokens,
-        "smoothing": train.label_smoothing,
-        "metric": train.metric,
-    }
+    settings: Any = {"batch_tokens": train.batch_tokens, "smoothing": train.label_smoothing, "metric": train.metric}
     task = Translation(tokenizers, store, held, search=recipe.search, **settings)
     odd = "validation pairs: source and target seem to have changed places; the score would mislead, so look\n"
     batches = task.batches(recipe.train.seed, 0)
@@ -80,8 +76,7 @@ def store_for(config: DataConfig, tokenizers: Tokenizers, folder: Path) -> tuple
         shutil.rmtree(folder / "store", ignore_errors=True)  # which is written with them
     left = Left()
     rows = partial(_rows, config, tokenizers, left, folder)
-    store = stored(folder / "store", rows, vocabulary=max(tokenizers.sizes))
-    return store, left if left.read else None
+    return stored(folder / "store", rows, vocabulary=max(tokenizers.sizes)), left if left.read else None
 
 
 def held_out(config: DataConfig, folder: Path) -> list[Pair]:
@@ -122,25 +117,23 @@ def _is_held(source: str, config: DataConfig) -> bool:
     return crc32(source.encode()) < config.hold_out * (1 << 32)
 
 
-def _rows(
-    config: DataConfig, tokenizers: Tokenizers, left: Left, folder: Path
-) -> Iterator[tuple[list[int], list[int]]]:
+def _rows(data: DataConfig, tokenizers: Tokenizers, left: Left, folder: Path) -> Iterator[tuple[list[int], list[int]]]:
     """Ids of the pairs to train on; the others are set aside."""
     held: list[Pair] = []
-    for tag, members in groupby(all_pairs(config.train, "encode"), key=lambda pair: pair.tag):
+    for tag, members in groupby(all_pairs(data.train, "encode"), key=lambda pair: pair.tag):
         for chunk in chunks(members):
             ours: list[Pair] = []
             for pair in chunk:
-                (held if _is_held(pair.source, config) else ours).append(pair)
+                (held if _is_held(pair.source, data) else ours).append(pair)
             full = [pair for pair in ours if pair.source.strip() and pair.target.strip()]
             left.read += len(ours)
             left.empty += len(ours) - len(full)
             sources = tokenizers.read([pair.source for pair in full], tag)
             targets = tokenizers.target.encode([pair.target for pair in full])
             for source, target in zip(sources, targets, strict=True):
-                if max(len(source), len(target) + 1) > config.max_length:
+                if max(len(source), len(target) + 1) > data.max_length:
                     left.long += 1
                 else:
                     yield source, target
-    if config.hold_out:
-        _write_held(held, config, folder)
+    if data.hold_out:
+        _write_held(held, data, folder)

@@ -36,11 +36,8 @@ class Side:
         words = [word for text in texts for word in text.split()]
         lengths = sorted(map(len, texts))
         each = len(words) / len(texts)
-        kind: TokenizerKind = "bpe"
-        if each <= SINGLE:
-            kind = "characters"
-        elif len(set(words)) <= SYMBOLS and len(words) > 20 * SYMBOLS:
-            kind = "words"
+        notation = len(set(words)) <= SYMBOLS and len(words) > 20 * SYMBOLS
+        kind: TokenizerKind = "characters" if each <= SINGLE else "words" if notation else "bpe"
         return Side(kind, each, sum(lengths) / len(texts), lengths[len(texts) * 99 // 100])
 
     @property
@@ -67,10 +64,8 @@ def starter(train: PairsConfig, valid: PairsConfig | None, minutes: float | None
     data: dict[str, Any] = {"train": [asdict(train)], "tokenizer": tokenizers[0]}
     if not joint:
         data["target_tokenizer"] = tokenizers[1]
-    if valid is not None:
-        data["valid"] = [asdict(valid)]
-    else:
-        data["hold_out"] = round(min(0.1, min(HELD_OUT, HELD_TOKENS / target.tokens) / total), 6)
+    held = round(min(0.1, min(HELD_OUT, HELD_TOKENS / target.tokens) / total), 6)
+    data |= {"hold_out": held} if valid is None else {"valid": [asdict(valid)]}
     data["max_length"] = min(1024, max(64, source.longest, target.longest))
     metric = "bleu" if target.kind == "bpe" else "exact_match"
     model, pace, name = _model(passes, joint, source.kind == "characters")
@@ -81,7 +76,7 @@ def starter(train: PairsConfig, valid: PairsConfig | None, minutes: float | None
         f"read as {kinds[source.kind]}" + (" of both sides" if joint else f", written as {kinds[target.kind]}"),
         f"{name}, dropout {model['dropout']:g}: about {passes:,.1f} passes over the data are expected",
         f"about {minutes:g} minutes (`minutes` for more or less); best means {metric}"
-        + ("" if valid else f" on {data['hold_out']:.1%} of the pairs, held out"),
+        + ("" if valid else f" on {held:.1%} of the pairs, held out"),
     ]
     if total < FEW:
         told.append(f"so few pairs teach next to nothing; a translator wants thousands, better {10 * FEW:,} or more")
