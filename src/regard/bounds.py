@@ -1,7 +1,5 @@
 """Bounds of all settings, whether they come from a recipe, a config.json or Python: no number is without one."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable

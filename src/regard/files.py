@@ -1,7 +1,5 @@
 """Files that are whole or not there: written aside, flushed to the disk, and renamed."""
 
-from __future__ import annotations
-
 import contextlib
 import difflib
 import hashlib

@@ -3,8 +3,6 @@
 Only plain YAML: no anchors, no tags, no code. Which dataclass a section is comes from the schema, never from the file.
 """
 
-from __future__ import annotations
-
 import difflib
 import functools
 import json

@@ -1,7 +1,5 @@
 """`regard attend --heads` and `--worst`: what all heads of a translator are good for, and what it covered worst."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """`regard demo`: from nothing to a translator that is trained, scored and looked at, in a few minutes."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

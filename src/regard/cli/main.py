@@ -1,7 +1,5 @@
 """`regard`: one binary. Logs and progress go to stderr, results to stdout."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -3,8 +3,6 @@
 Their options are those of the model that they are given, as its task declares them.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 import sys

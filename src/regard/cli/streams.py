@@ -1,7 +1,5 @@
 """Around every command: standard streams that may be closed or full, and errors as a user wants to read them."""
 
-from __future__ import annotations
-
 import io
 import os
 import re

@@ -1,7 +1,5 @@
 """The runs of a comparison: trained one after another, each in a process of its own, judged, and kept."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

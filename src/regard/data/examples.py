@@ -1,7 +1,5 @@
 """Labelled examples, from files of one's own and from known corpora; what is wrong is named by file and line."""
 
-from __future__ import annotations
-
 import difflib
 import json
 import math

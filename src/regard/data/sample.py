@@ -1,7 +1,5 @@
 """One reading of a corpus: how many pairs it has, and an even sample of them for recipes and tokenizers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import chain, islice

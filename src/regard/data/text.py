@@ -1,7 +1,5 @@
 """Text from files, a line at a time: nothing is guessed, and what is wrong is named by file and line."""
 
-from __future__ import annotations
-
 import difflib
 import gzip
 import json

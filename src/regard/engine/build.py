@@ -1,7 +1,5 @@
 """The native engine's library, compiled on first use into a private cache."""
 
-from __future__ import annotations
-
 import ctypes as c
 import os
 import platform

@@ -1,7 +1,5 @@
 """How a model is run: one way for validation, test, `run` and `serve`, and the choice of who does it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol, get_args

@@ -1,7 +1,5 @@
 """Weights as the native engine holds them: in panels of 16 columns, in float32 or in bytes, without torch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """The torch engine: any Stepper and any search, in batches of like length. The reference for every other engine."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Models for CTranslate2, written by its own specifications."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

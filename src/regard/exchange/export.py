@@ -1,7 +1,5 @@
 """Models of other tools, and for them, each checked on the spot: the same few texts are decoded here and there."""
 
-from __future__ import annotations
-
 import copy
 import json
 import os

@@ -1,7 +1,5 @@
 """The settings of Hugging Face's GPT-2, Llama, BERT, Marian, Pegasus and BART, and what they are here; both ways."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from operator import attrgetter

@@ -1,7 +1,5 @@
 """Models from anywhere: folders of ours, and whatever else is known."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from pathlib import Path
 

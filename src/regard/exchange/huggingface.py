@@ -1,7 +1,5 @@
 """Folders in Hugging Face's layout, read and written."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping

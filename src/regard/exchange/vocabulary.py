@@ -1,7 +1,5 @@
 """Our tokenizers as other tools read them: one tokenizer.json of the `tokenizers` library, with our ids."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

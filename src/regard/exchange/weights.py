@@ -1,7 +1,5 @@
 """Weights under the names that Hugging Face's models have for them: one table of rules serves both directions."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Tokenizers of other tools, sentencepiece's among them, read into one that keeps their ids."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 Each takes what was said and what was wanted, one for each example, in the form that examples have their answers in.
 """
 
-from __future__ import annotations
-
 import re
 import string
 import warnings

@@ -1,7 +1,5 @@
 """Whether one system is better than another, or was only luckier with its seeds or with this test set."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite, sqrt

@@ -1,7 +1,5 @@
 """Settings of models, free of torch; presets are plain functions that return them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Self
 

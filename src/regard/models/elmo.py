@@ -1,7 +1,5 @@
 """ELMo [Peters+ 2018]: two recurrent language models, one for each direction, whose states are vectors of words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import torch

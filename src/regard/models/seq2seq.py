@@ -1,7 +1,5 @@
 """What encoder-decoders share: word tables that may be one, and the full pass."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

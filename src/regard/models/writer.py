@@ -1,7 +1,5 @@
 """What all models that write word after word share: the step of a Stepper, and prefixes that are read at once."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
 

@@ -1,7 +1,5 @@
 """Settings of blocks and recurrent layers, free of torch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Embeddings in, scores over the vocabulary out; the two may share one table."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F

@@ -1,7 +1,5 @@
 """Cross-entropy of the output layer's words: over all in chunks, so that never all logits are held, or over some."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Recurrent layers (RNN, LSTM, GRU): bidirectional, stacked, residual, over sentences of different lengths."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Block and Stack: the trunk of encoders, decoders and everything built like them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """How much a service takes on."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

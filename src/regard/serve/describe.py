@@ -1,7 +1,5 @@
 """The service as programs read it: its OpenAPI description, of requests from the very types that check them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

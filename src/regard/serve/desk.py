@@ -1,7 +1,5 @@
 """Where requests for a model wait, are put together, and are handed to a worker that is watched and replaced."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

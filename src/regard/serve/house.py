@@ -1,7 +1,5 @@
 """What the service has: its models, in what directions they translate, and who does the work."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """What a worker does with its model when it is told to."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from copy import copy

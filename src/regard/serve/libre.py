@@ -1,7 +1,5 @@
 """LibreTranslate's interface."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, Literal
 

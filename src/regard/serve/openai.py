@@ -1,7 +1,5 @@
 """OpenAI's interface, for models that go on with a text or make vectors of texts."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

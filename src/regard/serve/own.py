@@ -1,7 +1,5 @@
 """Regard's own interface: all that it knows of an output."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from itertools import chain

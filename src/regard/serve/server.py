@@ -1,7 +1,5 @@
 """From folders to a service that listens."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os

@@ -1,7 +1,5 @@
 """From bytes to what was asked, and back: everything is bounded before it is understood."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Coroutine

@@ -1,7 +1,5 @@
 """Settings that the recipes of all tasks share, free of torch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import cos, pi

@@ -1,7 +1,5 @@
 """Model folders: self-contained, raw text in and out, no pickle; named as the Hugging Face Hub names things."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """How good a trained model is, as `regard compare` asks each task."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

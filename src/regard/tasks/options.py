@@ -1,7 +1,5 @@
 """What a model can be asked: declared once by its task, for the command line, for Python and for the service."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache

@@ -1,7 +1,5 @@
 """Problems of the data, by kind, file and line, before hours go into them."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 SHOWN = 8  # lines of a problem that are shown on a terminal

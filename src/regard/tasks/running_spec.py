@@ -1,7 +1,5 @@
 """What the tasks of running text share that needs no torch: their TaskSpec, how they are evaluated and compared."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from math import inf

@@ -1,7 +1,5 @@
 """What the tasks of running text share: the text as one long row of ids, made once per run, and windows of it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """How many processes and threads train: asked for, found by trial, or planned before."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack

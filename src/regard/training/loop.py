@@ -1,7 +1,5 @@
 """The training loop: update, evaluate, save; interrupted anywhere, it goes on to the same end."""
 
-from __future__ import annotations
-
 import copy
 import json
 import math

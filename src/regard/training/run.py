@@ -1,7 +1,5 @@
 """A run: joins data, model, task and loop, in one folder that anyone can use afterwards; the same call goes on."""
 
-from __future__ import annotations
-
 import ctypes
 import fcntl
 import json

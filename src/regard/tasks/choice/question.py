@@ -1,7 +1,5 @@
 """How a context is given one of several continuations."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import torch

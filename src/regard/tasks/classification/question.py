@@ -1,7 +1,5 @@
 """How a text, or a pair of texts, is given a label."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The tasks of labelled examples: their recipe, what their models can be asked, and their TaskSpec."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self

@@ -1,7 +1,5 @@
 """How good a model of labelled examples is, for `regard compare`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """A reader, ready to answer: labels with their probabilities, numbers, choices, tags, words of a document."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path

@@ -1,7 +1,5 @@
 """From labelled examples to what is trained: the task, a model that answers, and its settings."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reading: a model of text is tuned to answer: by a label, a number, a choice, tags, or a place in a document."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What `regard train --text A` decides by itself, after a look at the data."""
 
-from __future__ import annotations
-
 from math import sqrt
 from pathlib import Path
 from typing import Any

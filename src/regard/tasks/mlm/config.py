@@ -1,7 +1,5 @@
 """The recipe of an encoder, and what one can be asked."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal

@@ -1,7 +1,5 @@
 """An encoder alone, ready to fill blanks and to make vectors of texts."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

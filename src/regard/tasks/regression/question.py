@@ -1,7 +1,5 @@
 """How a text, or a pair of texts, is given a number."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from statistics import fmean, pstdev
 from typing import Any

@@ -1,7 +1,5 @@
 """How a question is answered by words of a document."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How each word of a sentence is given a tag."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

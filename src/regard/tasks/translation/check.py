@@ -1,7 +1,5 @@
 """Problems of pairs, by file and line."""
 
-from __future__ import annotations
-
 import unicodedata
 from array import array
 from collections import Counter, defaultdict

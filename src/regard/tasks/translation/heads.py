@@ -1,7 +1,5 @@
 """Attention in numbers: how spread each head is, what it covers, and what is lost without it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """How good a translator is, for `regard compare`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import groupby
 from math import inf

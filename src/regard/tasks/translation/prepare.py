@@ -1,7 +1,5 @@
 """From text files to a tokenizer and a store of ids, once per run."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator

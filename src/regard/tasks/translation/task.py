@@ -1,7 +1,5 @@
 """Translation: from sentence pairs to a model that turns one side into the other."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
