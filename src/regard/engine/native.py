@@ -31,7 +31,7 @@ CTold = c.CFUNCTYPE(None, c.c_int64)
 
 
 class CSettings(c.Structure):
-    _fields_ = [(f.name, c.c_int64 if f.type == "int" else c.c_double) for f in fields(Settings)]
+    _fields_ = [(f.name, c.c_int64 if f.type is int else c.c_double) for f in fields(Settings)]
 
 
 class CTensor(c.Structure):
