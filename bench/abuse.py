@@ -28,7 +28,7 @@ from regard.data.config import TokenizerConfig
 from regard.data.tokenizer import Tokenizer, Tokenizers
 from regard.decode.config import Beam, Greedy, Sample, Search
 from regard.engine.native import CJob, NativeEngine
-from regard.engine.prepare import NATIVE, Prepared, prepare, weights_of, write_prepared
+from regard.engine.prepare import NATIVE, Prepared, prepared_of, write_prepared
 from regard.errors import UserError
 from regard.models.build import build
 from regard.models.config import GptConfig, ModelConfig, TransformerConfig
@@ -48,7 +48,7 @@ def a_model(draw: random.Random) -> tuple[ModelConfig, Prepared]:
     if draw.random() < 0.6:
         sizes = dict(source_vocabulary=40, target_vocabulary=40, encoder_layers=1, decoder_layers=1)
         config = TransformerConfig(**sizes, **shape)  # type: ignore[arg-type]
-    return config, prepare(config, weights_of(build(config, draw.randrange(99))), small=draw.random() < 0.5)
+    return config, prepared_of(build(config, draw.randrange(99)), small=draw.random() < 0.5)
 
 
 def decode(prepared: Prepared, draw: random.Random) -> None:

@@ -1,6 +1,6 @@
-"""Clients that others wrote, unmodified, against a service of a translator and a language model.
+"""Clients that others wrote, unmodified, against a service of a translator, a language model and an encoder.
 
-    python -m bench.clients TRANSLATOR LANGUAGE_MODEL      (folders; languages as in en-de=FOLDER; half a minute)
+    python -m bench.clients TRANSLATOR LANGUAGE_MODEL ENCODER     (folders; languages as in en-de=FOLDER; half a minute)
 
 Calls by OpenAI's own client, by libretranslatepy, and plain ones as LibreTranslate's documents have them; first without
 keys, then with. Each asserts what came back; one line for each, and exit status 1 if any was not as it has to be.
@@ -304,6 +304,38 @@ def the_asynchronous_client_is_answered(at: At) -> None:
     assert asyncio.run(ask()) == [one(at.complete(seed=seed, max_tokens=5)) for seed in range(8)]
 
 
+def embed(at: At, texts: Any, **more: Any) -> list[list[float]]:
+    found = at.openai.embeddings.create(model=at.names["mlm"], input=texts, **more)
+    assert (found.object, found.model) == ("list", at.names["mlm"])
+    assert [each.index for each in found.data] == [*range(len(found.data))]
+    assert found.usage.total_tokens == found.usage.prompt_tokens > 0
+    return [each.embedding for each in found.data]
+
+
+def vectors_have_length_1(at: At) -> None:
+    (vector,) = embed(at, TEXT)
+    assert abs(sum(x * x for x in vector) - 1) < 1e-5  # of float32
+    assert embed(at, [TEXT, PROMPT, TEXT])[1:] != [vector, vector]
+
+
+def vectors_come_as_floats_or_as_base64(at: At) -> None:
+    assert embed(at, [TEXT, PROMPT], encoding_format="float") == embed(at, [TEXT, PROMPT])  # which asks for base64
+
+
+def a_vector_can_be_asked_for_at_its_own_width_alone(at: At) -> None:
+    (vector,) = embed(at, TEXT)
+    assert embed(at, TEXT, dimensions=len(vector), user="me") == [vector]
+    refused(openai.BadRequestError, lambda: embed(at, TEXT, dimensions=len(vector) - 1))
+
+
+def what_has_no_vector_is_refused(at: At) -> None:
+    for texts in ("", ["a", ""], [], [1, 2], ["a"] * 65, TEXT * 100):
+        refused(openai.BadRequestError, lambda texts=texts: embed(at, texts))  # type: ignore[misc]
+    ask = at.openai.embeddings.create
+    refused(openai.BadRequestError, lambda: ask(model=at.names["lm"], input=TEXT))
+    refused(openai.NotFoundError, lambda: ask(model="no-such", input=TEXT), "model_not_found")
+
+
 def an_unknown_model_is_not_found(at: At) -> None:
     ask = at.openai.completions.create
     refused(openai.NotFoundError, lambda: ask(model="no-such", prompt=PROMPT), "model_not_found")
@@ -496,7 +528,9 @@ OPENAI: Calls = (
     a_stream_tells_its_usage, a_stream_can_be_left, a_list_of_prompts_is_answered_in_order,
     an_empty_prompt_begins_anew, a_prompt_in_any_script_is_taken, a_long_prompt_is_taken,
     what_is_not_given_may_be_null, defaults_may_be_said, raw_answers_can_be_read,
-    the_asynchronous_client_is_answered, an_unknown_model_is_not_found, a_translator_does_not_complete,
+    the_asynchronous_client_is_answered, vectors_have_length_1, vectors_come_as_floats_or_as_base64,
+    a_vector_can_be_asked_for_at_its_own_width_alone, what_has_no_vector_is_refused,
+    an_unknown_model_is_not_found, a_translator_does_not_complete,
     there_is_no_chat, too_much_is_refused, what_is_out_of_bounds_is_refused, what_is_not_offered_is_refused,
 )  # fmt: skip
 LIBRE: Calls = (
@@ -512,8 +546,8 @@ PLAIN: Calls = (
 OPEN: Calls = (*OPENAI, *LIBRE, *PLAIN)
 KEYED: Calls = (
     a_wrong_key_is_refused, a_wrong_key_does_not_translate, no_key_is_refused, a_key_in_a_form_or_in_json_counts,
-    models_are_listed, the_same_seed_says_the_same, a_stream_says_what_the_whole_answer_says, a_text_is_translated,
-    languages_are_detected, settings_are_those_of_libretranslate,
+    models_are_listed, vectors_have_length_1, the_same_seed_says_the_same, a_stream_says_what_the_whole_answer_says,
+    a_text_is_translated, languages_are_detected, settings_are_those_of_libretranslate,
 )  # fmt: skip
 
 
@@ -532,11 +566,11 @@ def run(at: At, calls: Calls) -> int:
     return failed
 
 
-def main(translator: str, language_model: str) -> int:
-    with service(translator, language_model) as found:
+def main(*models: str) -> int:
+    with service(*models) as found:
         print("without keys")
         failed = run(At(found.url), OPEN)
-    with service(translator, language_model, env={"REGARD_API_KEYS": KEY}) as found:
+    with service(*models, env={"REGARD_API_KEYS": KEY}) as found:
         print("with a key")
         failed += run(At(found.url, KEY), KEYED)
     print(f"{len(OPEN) + len(KEYED)} scripts of calls, {failed} failed")

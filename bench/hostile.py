@@ -480,8 +480,8 @@ def main() -> None:
         import torch  # noqa: F401
 
         import regard.cli.attend
-        import regard.cli.exchange
         import regard.cli.run
+        import regard.exchange.export
         import regard.training.run  # noqa: F401
 
         faults = Counter[str]()

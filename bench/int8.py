@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from regard.decode.config import Beam, Greedy, Hypothesis, Search
 from regard.engine.native import NativeEngine
-from regard.engine.prepare import prepare, weights_of
+from regard.engine.prepare import prepared_of
 from regard.metrics.resample import paired_bootstrap
 from regard.nn.embed import OutputHead
 from regard.shapes import Padded
@@ -131,10 +131,10 @@ def main() -> None:
         loaded = load_folder(folder)
         loaded.model.eval()
         assert loaded.tokenizers is not None
-        sources, weights = loaded.tokenizers.read(texts), weights_of(loaded.model)
+        sources = loaded.tokenizers.read(texts)
         engines = {
-            "float32": NativeEngine(prepare(loaded.config, weights)),
-            "int8": NativeEngine(prepare(loaded.config, weights, small=True)),
+            "float32": NativeEngine(prepared_of(loaded.model)),
+            "int8": NativeEngine(prepared_of(loaded.model, small=True)),
         }
         for title, search in SEARCHES.items():
             exact = decoded(engines["float32"], loaded, sources, search)

@@ -364,6 +364,7 @@ def valid(offer: Offer) -> list[bytes]:
         post("/v1/completions", {**going_on, "prompt": ["a", "b"], "n": 2, "logprobs": 2, "echo": True, "seed": 1}),
         post("/api/translate", {"text": [TEXT], "beam": 3, "best": 2, "alignment": True}),
         post("/api/attention", {"text": "a dog", "output": "ein Hund"}),
+        post("/api/run", {"text": [TEXT, ""], "options": {"beam": 2, "num_best": 2, "alignment": True}}),
         chunked("/detect", b'8\r\n{"q":"a"\r\n1\r\n}\r\n0\r\n\r\n'),
         *(get(path, b"Accept: */*") for path in ("/health", "/languages", "/v1/models", "/api/models", "/ready", "/")),
     ]  # fmt: skip

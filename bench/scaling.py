@@ -86,12 +86,12 @@ def decoding(length: int, batch: int, beam: int) -> dict[str, float]:
     """Seconds of a sentence, and the megabytes that decoding needs."""
     from regard.decode.config import Beam, Greedy
     from regard.engine.native import NativeEngine
-    from regard.engine.prepare import prepare, weights_of
+    from regard.engine.prepare import prepared_of
     from regard.models.build import build
     from regard.models.presets import transformer_tiny
 
     model = build(replace(transformer_tiny(), tied="all").sized(6000, 6000), 0)
-    engine = NativeEngine(prepare(model.config, weights_of(model), small=True), batch_size=batch)
+    engine = NativeEngine(prepared_of(model, small=True), batch_size=batch)
     limits = {"max_length": length, "never": (model.end,)}
     search = Greedy(**limits) if beam == 1 else Beam(size=beam, **limits)
     sources = [

@@ -2,9 +2,9 @@
 
     python -m bench.versions OLD_TREE MODEL SENTENCES [--rounds 15] [--cases train-tiny,native-greedy,..]
 
-MODEL is a translator that both trees read, SENTENCES a file of its source language; training needs REGARD_DATA. Each tree has
-a process of its own with one thread, idle while the other works. Printed for each case: the median of old/new over the
-rounds (above 1: the new one is faster), and the interval of the median at 95 %.
+MODEL is a translator that both trees read, SENTENCES a file of its source language; training needs REGARD_DATA. Each
+tree has a process of its own with one thread, idle while the other works. Printed for each case: the median of old/new
+over the rounds (above 1: the new one is faster), and the interval of the median at 95 %.
 """
 
 from __future__ import annotations

@@ -25,7 +25,13 @@ LIBRARIES = ("torch._dynamo", "torch.utils.flop_counter", "sacrebleu.metrics", "
              "matplotlib.figure", "matplotlib.font_manager", "matplotlib.backends.backend_svg", "regard.engine.native",
              "regard.tasks.mlm.runtime", "regard.tasks.labelled.runtime", "regard.training.run",
              "regard.comparison.runs")  # fmt: skip
-EXPORT = ("transformers", "ctranslate2", "onnx", "onnxruntime", "regard.cli.exchange")  # by the first that needs them
+EXPORT = (
+    "transformers",
+    "ctranslate2",
+    "onnx",
+    "onnxruntime",
+    "regard.exchange.export",
+)  # by the first that needs them
 STREAMS = ("stdin", "stdout", "stderr")
 
 

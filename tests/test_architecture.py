@@ -30,7 +30,7 @@ SIBLINGS = {  # the first may import the second
     ("recipe", "files"),
 }  # fmt: skip
 SIBLINGS |= {(room, "errors") for room in LEVELS[0]}
-BUDGET, LONGEST = 20_300, 400  # lines of Python in src, and in one file
+BUDGET, LONGEST = 20_020, 400  # lines of Python in src, and in one file
 
 FORBIDDEN_NAMES = {"eval", "exec", "__import__"}
 FORBIDDEN_CALLS = {"torch.load", "torch.save", "yaml.load", "yaml.unsafe_load", "os.system", "numpy.load"}
@@ -60,7 +60,7 @@ def named(path: Path) -> str:
 @pytest.mark.parametrize("path", FILES, ids=named)
 def test_imports_point_down(path: Path) -> None:
     here = room(path)
-    if here == "__init__":
+    if here in ("__init__", "__main__"):
         return
     assert here in LEVEL, f"{here} is no room of the house"
     for module in imports(path):

@@ -38,6 +38,15 @@ def test_what_a_page_links_to_exists(page: str) -> None:
         assert "://" in target or (DOCS / target).exists(), target
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_the_source_files_that_a_page_names_exist(page: str) -> None:
+    """In the package, the tests, the benches or the tools, by the end of their path."""
+    rooms = [ROOT / room for room in ("src", "tests", "bench", "tools")]
+    files = {f"/{path.relative_to(ROOT)}" for room in rooms for path in room.rglob("*")}
+    for named in re.findall(r"`([\w/]+\.(?:py|hpp|cpp))`", (DOCS / f"{page}.md").read_text("utf-8")):
+        assert any(file.endswith(f"/{named}") for file in files), named
+
+
 @pytest.mark.parametrize("page", DRAWN)
 def test_a_page_with_a_picture_shows_the_ten_lines_too_and_fits_two_screens(page: str) -> None:
     text = (DOCS / f"{page}.md").read_text("utf-8")

@@ -47,7 +47,7 @@ def main() -> None:
     axes.axis("off")
     counts = edges()
     for (start, end), count in counts.items():
-        if "base" in (start, end) or "__init__" in (start, end):
+        if {"base", "__init__", "__main__"} & {start, end}:
             continue
         style = {"arrowstyle": "-|>", "color": "0.55", "lw": 0.4 + count / 25, "shrinkA": 12, "shrinkB": 12}
         axes.annotate("", places[end], places[start], arrowprops=style)

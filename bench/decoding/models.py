@@ -14,7 +14,6 @@ from torch import Tensor
 from regard.attention.config import PositionConfig
 from regard.attention.encoding import Sinusoid
 from regard.exchange.export import export
-from regard.exchange.native import export_native
 from regard.models.build import build
 from regard.models.config import TransformerConfig
 from regard.tasks.folder import Loaded, load_folder, save_model, save_tokenizers
@@ -49,8 +48,6 @@ def make(given: Path | None) -> Path:
 
 
 def _export(loaded: Loaded, kind: str, out: Path) -> str:
-    if kind == "native":
-        return export_native(loaded, out, [], "int8")
     if kind == "huggingface" and loaded.config.position.kind == "learned":  # type: ignore[union-attr]
         loaded.model.config = replace(loaded.model.config, position=PositionConfig())  # the worker puts them back
         for embedding in (loaded.model.source_embedding, loaded.model.target_embedding):

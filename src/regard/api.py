@@ -107,19 +107,13 @@ def compare(
     threads: int | None = None,
 ) -> Table:
     """Train several recipes on the same data with several seeds: quality with intervals, costs and speed."""
-    from regard.comparison.judge import judge_of
     from regard.comparison.runs import Comparison, comparable
     from regard.process import COMMAND
-    from regard.tasks.judging import Given
 
-    paths, read = comparable([Path(recipe) for recipe in recipes], minutes, settings)
-    first, *_ = every = list(read.values())
-    judge = judge_of(first)
-    metric = judge.metric(every)
-    given = Given(metric=metric, source=_path(source), target=_path(target), data=data, threads=threads)
-    judge.check(first, given)
-    options = {"minutes": minutes, "threads": threads}
-    return Comparison(paths, read, given, seeds, Path(out), settings, options, [*COMMAND, "train"]).run()
+    asked = {"source": _path(source), "target": _path(target), "data": data, "threads": threads}
+    options = {"minutes": minutes, "threads": threads, "settings": settings}
+    paths, judge = comparable([Path(recipe) for recipe in recipes], options, **asked)
+    return Comparison(paths, judge, seeds, Path(out), options, [*COMMAND, "train"]).run()
 
 
 def _path(place: Place | None) -> Path | None:

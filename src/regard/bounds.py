@@ -1,7 +1,5 @@
 """Bounds of all settings, whether they come from a recipe, a config.json or Python: no number is without one."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable
@@ -25,7 +23,8 @@ NAMED: dict[tuple[float, float], str] = {  # settings by their bounds; the upper
     (1, 1 << 20): "max_length context top_k",
     (1, 100_000): "evaluations checkpoints accumulate",
     (1, 1e9): "steps limit patience batch_tokens",
-    (0, 1e9): "clip warmup lm_loss_weight weight_decay max_ratio never start end mask",
+    (0, 1e9): "clip warmup lm_loss_weight weight_decay max_ratio never mask",
+    (-1, 1e9): "start end",
     (0, 0.999999): "dropout attention_dropout hidden_dropout label_smoothing",
     (1e-9, 1e6): "minutes epochs lr",  # two years
     (0, 1): "norm_eps",

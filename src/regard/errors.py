@@ -12,4 +12,6 @@ class RefusalError(UserError):
 class StoppedError(Exception):
     """Work was stopped; everything is kept, and the same command goes on."""
 
-    exit_code = 1
+    def __init__(self, message: str, exit_code: int = 1) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code

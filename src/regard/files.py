@@ -1,10 +1,9 @@
 """Files that are whole or not there: written aside, flushed to the disk, and renamed."""
 
-from __future__ import annotations
-
 import contextlib
 import difflib
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -19,6 +18,7 @@ from regard.errors import UserError
 MANIFEST = "MANIFEST.json"
 MARK = ".tmp-"  # begins the name of what is not finished
 SUM = "sha256"  # the key of a JSON file's own sum
+_sums: dict[object, str] = {}  # of files that this process has read whole, by their states, which change with them
 
 
 def write(path: Path, data: bytes) -> None:
@@ -116,6 +116,33 @@ def _sum(content: Mapping[str, Any]) -> str:
 def digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def state(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def input_digest(path: Path) -> str:
+    """As `digest`, of a file that is only read here: nothing is read if `open_hashed` has read it to its end."""
+    return _sums.get(state(path.stat())) or digest(path)
+
+
+def open_hashed(path: Path) -> BinaryIO:
+    """A file to read, whose sum is known once its end was reached."""
+    return path.open("rb") if state(path.stat()) in _sums else io.BufferedReader(_Hashed(path), 1 << 18)
+
+
+class _Hashed(io.FileIO):
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.sum, self.state = hashlib.sha256(), state(os.fstat(self.fileno()))
+
+    def readinto(self, buffer: Any) -> int | None:
+        count = super().readinto(buffer)
+        self.sum.update(memoryview(buffer)[: count or 0])
+        if count == 0:
+            _sums[self.state] = self.sum.hexdigest()
+        return count
 
 
 def check_space(folder: Path, needed: int) -> None:

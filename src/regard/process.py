@@ -4,8 +4,6 @@ python -m regard.process rank OUT START MEETING RANK SIZE     one more rank of a
 python -m regard.process train OPTIONS                        a training of a comparison, options as JSON
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import signal

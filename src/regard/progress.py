@@ -32,12 +32,9 @@ class Progress:
     def __init__(
         self, total: float | None, what: str, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.total = total
-        self.what = what
+        self.total, self.what, self.clock = total, what, clock
         self.stream = sys.stderr if stream is None else stream
-        self.clock = clock
-        self.done = 0.0
-        self.shown: dict[str, float | str] = {}
+        self.done, self.shown = 0.0, dict[str, float | str]()
         self._begun = self._next = clock()
         self._first: tuple[float, float] | None = None  # work done and time at the first update: a resumed job has some
         self._bar: rich.progress.Progress | None = None

@@ -3,8 +3,6 @@
 Only plain YAML: no anchors, no tags, no code. Which dataclass a section is comes from the schema, never from the file.
 """
 
-from __future__ import annotations
-
 import difflib
 import functools
 import json
@@ -24,7 +22,7 @@ from regard.errors import UserError
 from regard.files import read_regular
 
 R = TypeVar("R")
-Translate = Callable[[MappingNode], None]
+Translate = Callable[[MappingNode], None] | None
 MOST_BYTES = 1 << 20
 MOST_NODES = 10_000  # keys and values; a second of work
 DEEPEST = 20
@@ -40,15 +38,13 @@ EXPONENT = re.compile(r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)[eE][-
 WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null"}
 
 
-def read(schema: type[R], path: Path, overrides: Sequence[str] = (), translate: Translate | None = None) -> R:
+def read(schema: type[R], path: Path, overrides: Sequence[str] = (), translate: Translate = None) -> R:
     """The recipe in a file, changed by overrides such as "train.lr=3e-4"."""
     data = read_regular(path, MOST_BYTES)
     return parse(schema, data.decode("utf-8-sig", "surrogateescape"), str(path), overrides, translate)
 
 
-def parse(
-    schema: type[R], text: str, name: str, overrides: Sequence[str] = (), translate: Translate | None = None
-) -> R:
+def parse(schema: type[R], text: str, name: str, overrides: Sequence[str] = (), translate: Translate = None) -> R:
     """As `read`, from text; `name` stands for the file in messages. Keys not given are as in the section's default;
     `translate` renames those of former versions."""
     if len(text.encode("utf-8", "surrogatepass")) > MOST_BYTES:
@@ -326,10 +322,8 @@ def _safe(text: str, longest: int = 60) -> str:
     return text if text.isprintable() else ascii(text)
 
 
-def _yaml(value: Any, *, flow: bool = False) -> str:
-    return yaml.dump(
-        value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=MOST_BYTES, default_flow_style=flow
-    )
+def _yaml(x: Any, *, flow: bool = False) -> str:
+    return yaml.dump(x, None, _Dumper, sort_keys=False, allow_unicode=True, width=MOST_BYTES, default_flow_style=flow)
 
 
 def _plain(value: Any) -> Any:

@@ -162,7 +162,7 @@ def test_windows_line_ends_and_a_byte_order_mark_are_no_words(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train"], "--source .*--target .*--text"),
+        (["train"], "--source.*--target.*--text"),
         (["train", "missing.yaml"], "missing.yaml"),
         (["train", "RECIPE", "--out", "/dev/null/x"], "/dev/null/x.*--out"),
         (["train", "--source", "no/such.en", "--target", "no/such.de", "--out", "OUT"], "no/such.en"),

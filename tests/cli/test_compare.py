@@ -19,12 +19,12 @@ import pytest
 
 from regard import load
 from regard.cli.main import compare
-from regard.comparison.judge import TIMED, Run, _cost, judge_of, judge_run, speeds, stored_run
-from regard.comparison.table import Table
+from regard.comparison.runs import TIMED, _cost, judge_of, judge_run, speeds, stored_run
+from regard.comparison.table import Run, Table
 from regard.errors import UserError
 from regard.files import write_folder
 from regard.metrics.text import METRICS
-from regard.tasks.judging import Given, Judge, Judged
+from regard.tasks.judging import Judge, Judged
 from regard.tasks.registry import TASKS, parse_recipe
 from regard.training.checkpoint import steps_in
 from regard.training.plan import Plan
@@ -205,15 +205,15 @@ def test_a_run_ends_with_the_process_that_started_it(signum: signal.Signals, tmp
         ("a.yaml", "none.yaml", {}, "none.yaml.*No such file"),
         ("a.yaml", "other.yaml", {}, r"a.yaml .*other.yaml.*data.train: \[.*hold_out: 0.0 -> 0.1"),
         ("a.yaml", "language.yaml", {}, "task: translation -> lm"),
-        ("a.yaml", "metric.yaml", {}, "train.metric: chrf -> bleu.*--set"),
-        ("a.yaml", "b.yaml", {"source": Path("x")}, "--source .*--target"),
-        ("a.yaml", "b.yaml", {"source": Path("x"), "target": Path("y"), "data": "z"}, "--data .*--source"),
+        ("a.yaml", "metric.yaml", {}, "train.metric: chrf -> bleu.*`settings`"),
+        ("a.yaml", "b.yaml", {"source": Path("x")}, "`source` .*`target`"),
+        ("a.yaml", "b.yaml", {"source": Path("x"), "target": Path("y"), "data": "z"}, "`data` .*`source`"),
         ("a.yaml", "b.yaml", {"source": Path("x"), "target": Path("y")}, r"^x\b.*No such file"),
         ("a.yaml", "b.yaml", {"data": "daily/nothing"}, "daily.*nothing"),
-        ("a.yaml", "b.yaml", {"setting": ["data.valid=[]"]}, "--source .*--target.*--data"),
-        ("a.yaml", "b.yaml", {"minutes": 0.0}, r"--minutes 0\b"),
+        ("a.yaml", "b.yaml", {"setting": ["data.valid=[]"]}, "`source` .*`target`.*`data`"),
+        ("a.yaml", "b.yaml", {"minutes": 0.0}, r"`minutes` 0\b"),
         ("language.yaml", "tokens.yaml", {"data": "x"}, r"loss.* x\b"),
-        ("language.yaml", "tokens.yaml", {"setting": ["data.hold_out=0"]}, "--set data.hold_out=0.1"),
+        ("language.yaml", "tokens.yaml", {"setting": ["data.hold_out=0"]}, "data.hold_out to 0.1"),
         ("masked.yaml", "blanks.yaml", {}, "data.mask_rate: 0.15 -> 0.3"),
     ],
 )
@@ -246,7 +246,7 @@ def run_of(value: float, **known: Any) -> Run:
 def table_of(values: dict[str, list[float]], seeds: int = 3) -> Table:
     recipe = parse_recipe(TEXT, "text")
     runs = {name: {i: run_of(x, flops=3.14e15) for i, x in enumerate(each)} for name, each in values.items()}
-    return Table.of(dict.fromkeys(values, recipe), Given(metric="loss"), seeds, runs, {}, {})
+    return Table.of(judge_of(dict.fromkeys(values, recipe)), seeds, runs, {}, {})
 
 
 def test_without_items_seeds_alone_tell_and_the_lowest_loss_is_first() -> None:
@@ -265,7 +265,7 @@ def test_without_items_seeds_alone_tell_and_the_lowest_loss_is_first() -> None:
     assert re.search("Student's t .*Welch's", table_of({"a": [1.0, 1.1], "b": [1.2, 1.3]}).markdown())
     alone = table_of({"a": [1.0]}, seeds=1).markdown()
     assert "| a | 1.0000 | 1 | 1.2 M | 3.1e15 | 12.3 min | – |" in alone
-    assert "--seeds 3" in alone
+    assert "seeds" in alone
 
 
 def test_an_interval_ends_where_its_metric_ends() -> None:
@@ -281,19 +281,19 @@ def test_runs_judged_by_other_data_are_not_put_side_by_side() -> None:
     recipe, run = parse_recipe(TEXT, "text"), run_of(1.0, flops=None)
     other = replace(run, judged=replace(run.judged, wanted=["changed"]))
     with pytest.raises(UserError, match="b/0 .*a/0.*judged.json"):
-        Table.of({"a": recipe, "b": recipe}, Given(metric="loss"), 1, {"a": {0: run}, "b": {0: other}}, {}, {})
+        Table.of(judge_of({"a": recipe, "b": recipe}), 1, {"a": {0: run}, "b": {0: other}}, {}, {})
 
 
 def test_every_task_has_a_judge() -> None:
     assert len(TASKS) >= 9
-    assert all(isinstance(spec.judge(), Judge) for spec in TASKS.values())
+    assert all(isinstance(spec.judge(recipes={}), Judge) for spec in TASKS.values())
 
 
 def test_losses_of_other_tokens_are_counted_by_character(tmp_path: Path) -> None:
     recipe = parse_recipe(TEXT, "text")
     other = parse_recipe(TEXT, "text", ["data.tokenizer.vocabulary=500"])
-    assert judge_of(recipe).metric([recipe, recipe]) == "loss"
-    assert judge_of(recipe).metric([recipe, other]) == "per_character"
+    assert judge_of({"a": recipe, "b": recipe}).metric == "loss"
+    assert judge_of({"a": recipe, "b": other}).metric == "per_character"
 
 
 def test_what_it_began_with_is_not_counted_and_that_is_said() -> None:
@@ -302,7 +302,7 @@ def test_what_it_began_with_is_not_counted_and_that_is_said() -> None:
     runs = {name: {0: run_of(1.0, flops=None)} for name in ("fresh", "tuned")}
     judged = replace(runs["fresh"][0].judged, metric="accuracy", said=["a"], wanted=["a"])
     runs = {name: {0: replace(each[0], judged=judged)} for name, each in runs.items()}
-    table = Table.of({"fresh": fresh, "tuned": tuned}, Given(metric="accuracy"), 1, runs, {"fresh": 5.0}, {})
+    table = Table.of(judge_of({"fresh": fresh, "tuned": tuned}), 1, runs, {"fresh": 5.0}, {})
     assert re.search("model.*tuned", table.markdown())
     assert "1 examples" in table.markdown()
 
@@ -336,26 +336,28 @@ def test_labelled_examples_are_judged_kept_and_drawn_again(tmp_path: Path, monke
         f"task: classification\ndata: {{train: [{{file: {tmp_path}/t.jsonl}}], hold_out: 0.1}}\ntrain: {{epochs: 1}}\n"
     )
     recipe, stub = parse_recipe(text, "text"), Stub()
-    monkeypatch.setattr("regard.comparison.judge.opened", lambda folder, given: stub)
+    monkeypatch.setattr("regard.comparison.runs.opened", lambda folder, judge: stub)
     cost = {"parameters": 3, "flops": 1e9, "seconds": 1.0}
-    monkeypatch.setattr("regard.comparison.judge._cost", lambda folder: cost)
-    given = Given(metric=judge_of(recipe).metric([recipe]), data=str(tmp_path / "t.jsonl"))
-    judge_of(recipe).check(recipe, given)
-    run = judge_run(tmp_path, recipe, given)
+    monkeypatch.setattr("regard.comparison.runs._cost", lambda folder: cost)
+    judge = judge_of({"stub": recipe}, data=str(tmp_path / "t.jsonl"))
+    judge.check()
+    run = judge_run(tmp_path, judge)
     right = sum(bool(i % 3) == bool(i % 4) for i in range(300))
     assert (run.judged.metric, run.judged.value) == ("accuracy", pytest.approx(100 * right / 300))
-    assert run == stored_run(tmp_path, given)
-    assert stored_run(tmp_path, replace(given, metric="f1")) is None
-    assert stored_run(tmp_path / "nowhere", given) is None
-    table = Table.of({"stub": recipe}, given, 1, {"stub": {0: run}}, {}, {})
+    assert run == stored_run(tmp_path, judge)
+    other = replace(recipe, train=replace(recipe.train, metric="f1"))
+    assert stored_run(tmp_path, replace(judge, recipes={"stub": other})) is None
+    assert stored_run(tmp_path, replace(judge, data=None)) is None
+    assert stored_run(tmp_path / "nowhere", judge) is None
+    table = Table.of(judge, 1, {"stub": {0: run}}, {}, {})
     (line,) = table.lines
     share = right / 300
     reach = 100 * 1.96 * (share * (1 - share) / 300) ** 0.5  # of a share, by the normal distribution
     assert line.quality.low == pytest.approx(100 * share - reach, abs=0.6)
     assert line.quality.high == pytest.approx(100 * share + reach, abs=0.6)
-    found = speeds({"stub": tmp_path}, judge_of(recipe), run.judged.asked, given)
+    found = speeds({"stub": tmp_path}, judge, run.judged.asked)
     assert found["stub"] > 0
     assert stub.asked == [300, 150, 150, 150, 150]
     assert TIMED == 200
     (tmp_path / "judged.json").write_text('{"by": 1, ')
-    assert stored_run(tmp_path, given) is None
+    assert stored_run(tmp_path, judge) is None

@@ -216,6 +216,6 @@ def test_mistakes_are_told_with_a_way_out(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(UserError, match=r"train\.lora_rank .*frozen"):
         regard("train", other, "--out", tmp_path / "z")
     (tmp_path / "new.txt").write_text("zor\n")
-    with pytest.raises(UserError, match="--new-words .*--from"):
+    with pytest.raises(UserError, match="`new_words` .*`start`"):
         regard("train", path, "--new-words", tmp_path / "new.txt", "--out", tmp_path / "y")
     assert not (tmp_path / "x/model.safetensors").exists()

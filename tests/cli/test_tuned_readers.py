@@ -106,7 +106,7 @@ def test_a_translator_gets_words_too(tmp_path: Path) -> None:
     assert len(new) == len(old) + 1
     assert len(regard("run", out, stdin=b"rot zorblax\n")[0].splitlines()) == 1
     (tmp_path / "new.txt").write_text("quux\n")
-    with pytest.raises(UserError, match="'quux'.*--out"):
+    with pytest.raises(UserError, match="'quux'.*`out`"):
         regard("train", path, "--from", given, "--new-words", tmp_path / "new.txt", "--out", out)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import yaml
 
 import regard as library
@@ -16,6 +17,7 @@ from regard.tasks.folder import load_folder
 from regard.tasks.registry import FORMER, TASKS, parse_recipe, starter
 from tests.cli.reading import FILL, data_for, regard, words_at
 from tests.contracts.snippets import python_blocks
+from tests.serve.toys import answers
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 TINY = ("--set", "train.minutes=null", "--set", "train.epochs=null", "--set", "train.steps=4", "--threads", 1)
@@ -89,6 +91,7 @@ def test_from_init_to_attend(task: str, tmp_path: Path) -> None:
     (one, two) = model.predict([line, line], model.options(own))
     assert json.loads(json.dumps({"input": line, **one.data})) == first
     assert one == two
+    served(task, out, line, own, first)
     for verb, sets in TASKS[task].verbs.items():
         plain = {*flags} | {f"--{name}" for name in sets}
         same = [regard(*words, stdin=line.encode())[0] for words in ((verb, out, *flags), ("run", out, *plain))]
@@ -100,6 +103,30 @@ def test_from_init_to_attend(task: str, tmp_path: Path) -> None:
         assert (tmp_path / "look.svg").read_text("utf-8").startswith("<svg")
         regard("attend", out, line, "-o", tmp_path / "look.json")
         assert json.loads((tmp_path / "look.json").read_text("utf-8"))["attention"]
+
+
+def served(task: str, out: Path, line: str, own: dict[str, Any], by_run: dict[str, Any]) -> None:
+    """The service gives what `regard run --json` gives, attention, and vectors where there are some."""
+    run = {"text": [line, line], "model": out.name, "options": own}
+    paths = {"/api/attention": {"text": line}, "/v1/embeddings": {"model": out.name, "input": [line, "one"]}}
+    (status, found), (_, blank), (looked, look), (embedded, vectors), (odd, why) = answers(
+        out,
+        ("/api/run", run),
+        ("/api/run", {**run, "text": " "}),
+        *paths.items(),
+        ("/api/run", {**run, "options": {"x": 1}}),
+    )
+    assert (status, found["task"]) == (200, task)
+    assert [{name: each[name] for name in each if name != "line"} for each in found["results"]] == [by_run] * 2
+    assert not blank["results"][0]["line"].strip() or "vector" in blank["results"][0]
+    assert (looked, bool(look.get("maps"))) == ((200, True) if task in ATTENDS else (400, False))
+    assert odd == 400
+    assert "'x'" in why["error"]
+    if "embed" in TASKS[task].verbs:
+        expected = library.load(out).embed([line, "one"])
+        assert torch.allclose(torch.tensor([each["embedding"] for each in vectors["data"]]), expected, atol=1e-6)
+    else:
+        assert (embedded, vectors["error"]["param"]) == (400, "model")
 
 
 @pytest.fixture
@@ -127,6 +154,8 @@ def test_a_task_in_one_file_has_all_commands(tmp_path: Path) -> None:
     assert 0.4 < json.loads(regard("evaluate", out, "--count", 30, "--json")[0])["right"] <= 1
     assert "--count" in regard_help("evaluate", out)
     regard("attend", out, "3+4=", "-o", tmp_path / "look.svg")
+    ((status, answer),) = answers(out, ("/api/run", {"text": ["3+4=", " "]}))
+    assert (status, [each["sum"] for each in answer["results"]]) == (200, [first, ""])
     assert library.load(out).evaluate(count=10).data["sums"] == 10
     with pytest.raises(UserError, match="adding"):
         regard("compare", recipe, "--out", tmp_path / "compare")

@@ -12,6 +12,7 @@ from tests.engine.test_native import a_translator
 
 from regard.engine import build
 from regard.engine.engine import engine_of
+from regard.engine.native import CTensor
 from regard.models.build import build as build_model
 
 pytestmark = pytest.mark.skipif(build.compiler() is None, reason="no C++ compiler here")
@@ -104,7 +105,7 @@ def test_a_cache_that_cannot_be_written_is_told(place: str, monkeypatch: pytest.
 def test_a_read_only_cache_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(build.tempfile, "TemporaryDirectory", Mock(side_effect=OSError(30, "Read-only file system")))
-    with pytest.raises(build.NoLibraryError, match="Read-only file system.*XDG_CACHE_HOME.*--engine torch"):
+    with pytest.raises(build.NoLibraryError, match="Read-only file system.*XDG_CACHE_HOME.*`engine` torch"):
         build.library()
 
 
@@ -125,3 +126,11 @@ def test_no_folder_of_the_cache_is_open_to_others_whatever_the_umask(
     finally:
         os.umask(before)
     assert all(each.stat().st_mode & 0o077 == 0 for each in (folder, folder.parent, folder.parent.parent))
+
+
+def test_a_library_of_other_structures_is_not_used(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("regard.engine.native.CJob", CTensor)
+    assert engine_of(build_model(a_translator()), threads=1).about.startswith("torch")
+    assert "install Regard again, or use `engine` torch" in capsys.readouterr().err

@@ -15,7 +15,7 @@ from regard.attention.config import PositionConfig
 from regard.decode.config import Beam, Greedy, Hypothesis, Sample, Search
 from regard.engine.build import compiler
 from regard.engine.native import NativeEngine
-from regard.engine.prepare import Prepared, prepare, weights_of
+from regard.engine.prepare import Prepared, prepare, prepared_of
 from regard.engine.torch import TorchEngine
 from regard.errors import UserError
 from regard.models.build import build
@@ -73,7 +73,7 @@ def made(name: str) -> tuple[Any, Prepared]:
             parameter.normal_(
                 0, (0.7 if parameter.dim() > 1 else 0.3) * (0.2 if model.config.placement == "none" else 1)
             )
-    return model, prepare(CONFIGS[name], weights_of(model), small=False)
+    return model, prepared_of(model)
 
 
 def texts(words: int = 37, count: int = 25) -> list[list[int]]:
@@ -144,7 +144,7 @@ def test_every_instruction_set_says_the_same(name: str, level: int) -> None:
 def test_bytes_are_near(name: str) -> None:
     """Each weight is off by half a step of its row at most, so log-probabilities are off by little."""
     model, _ = made(name)
-    prepared = prepare(CONFIGS[name], weights_of(model), small=True)
+    prepared = prepared_of(model, small=True)
     levels = range(NativeEngine(prepared).level + 1)
     found = [NativeEngine(prepared, level=level).decode(texts(), SEARCHES["greedy"]) for level in levels]
     reference = TorchEngine(model).decode(texts(), SEARCHES["greedy"])
@@ -158,7 +158,7 @@ def test_bytes_are_near(name: str) -> None:
 @pytest.mark.parametrize("search", ["greedy", "beam", "sample"])
 @pytest.mark.parametrize("name", ["rotary", "llama"])
 def test_batches_and_threads_change_no_bit(name: str, search: str, small: bool) -> None:
-    prepared = prepare(CONFIGS[name], weights_of(made(name)[0]), small=small)
+    prepared = prepared_of(made(name)[0], small=small)
     many = texts(count=150)
     reference = NativeEngine(prepared, batch_size=1).decode(many, SEARCHES[search])
     for threads in (1, 2):
@@ -222,7 +222,7 @@ def test_what_a_listener_raises_comes_out() -> None:
 @pytest.mark.parametrize("odd", [{"activation": "elu"}, {"norm": "nor"}, {"placement": "ost"}, {"score": "additive"}])
 def test_a_model_of_another_kind_is_refused(odd: dict[str, str]) -> None:
     name = next(iter(odd))
-    with pytest.raises(UserError, match=rf"model\.{name}: {odd[name]}.*--engine torch"):
+    with pytest.raises(UserError, match=rf"model\.{name}: {odd[name]}.*`engine` torch"):
         prepare(a_translator(**odd), {})
 
 

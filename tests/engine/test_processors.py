@@ -14,7 +14,7 @@ from tests.engine.test_native import SEARCHES, made, texts, the_same
 
 from regard.engine.build import SOURCES
 from regard.engine.native import CJob, NativeEngine
-from regard.engine.prepare import prepare, weights_of
+from regard.engine.prepare import prepared_of
 
 CROSS, EMULATOR = "aarch64-linux-gnu-g++", "qemu-aarch64-static"
 pytestmark = [
@@ -90,9 +90,9 @@ class Elsewhere:
 @pytest.mark.parametrize("name", ["alibi, six heads", "alibi"])
 def test_aarch64_says_the_same(name: str, small: bool, program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model, _ = made(name)
-    prepared = prepare(model.config, weights_of(model), small=small)
+    prepared = prepared_of(model, small=small)
     here = NativeEngine(prepared, level=0)
-    monkeypatch.setattr("regard.engine.native.library", lambda: Elsewhere(program))
+    monkeypatch.setattr("regard.engine.native.library", lambda *_: Elsewhere(program))
     there = NativeEngine(prepared, threads=2)
     for search in ("greedy", "beam", "cold"):
         both = [engine.decode(texts(), SEARCHES[search]) for engine in (here, there)]

@@ -27,7 +27,6 @@ from regard.errors import UserError
 from regard.exchange import export as exporting
 from regard.exchange.export import export
 from regard.exchange.folders import load_any
-from regard.exchange.native import export_native
 from regard.models.build import build
 from regard.models.config import BertConfig, GptConfig, ReaderConfig, TransformerConfig
 from regard.shapes import Padded
@@ -265,7 +264,7 @@ def test_vectors_of_an_encoder_are_the_same(
 ) -> None:
     loaded, texts = encoder(tmp_path / "model", kind), [*TEXTS, "die [MASK] und [MASK]s", "[MASK] Männer "]
     export(loaded, "huggingface", tmp_path / "out")
-    vectors = ready(loaded).vectors(texts).tolist()
+    vectors = ready(loaded).embed(texts).tolist()
     for found, vector in zip(run(tmp_path / "out", texts, monkeypatch), vectors, strict=True):
         assert json.loads(found) == pytest.approx(vector, abs=1e-5)  # float32 on both sides
 
@@ -291,7 +290,7 @@ def test_the_answers_of_a_reader_are_the_same(question: str, tmp_path: Path, mon
 
 def test_a_prepared_folder_says_how_it_is_run(models: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = models("translation", "bpe")
-    export_native(loaded, tmp_path / "out", TEXTS, "float32")
+    export(loaded, "native", tmp_path / "out", TEXTS, "float32")
     assert "`regard run FOLDER < input.txt`" in (tmp_path / "out" / "README.md").read_text("utf-8")
     assert run(tmp_path / "out", TEXTS, monkeypatch) == ready(loaded)(TEXTS)
 
@@ -327,5 +326,5 @@ def test_one_text_alone_is_not_read_letter_by_letter(task: str, models: Any) -> 
 
 def test_one_text_alone_is_one_vector(tmp_path: Path) -> None:
     model = ready(encoder(tmp_path / "model", "bpe"))
-    assert model.vectors(TEXTS[0]).tolist() == model.vectors(TEXTS[:1]).tolist()
+    assert model.embed(TEXTS[0]).tolist() == model.embed(TEXTS[:1]).tolist()
     assert model.fill("zwei [MASK]") == model.fill(["zwei [MASK]"])

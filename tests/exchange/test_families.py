@@ -20,6 +20,7 @@ from regard import load
 from regard.decode.config import Greedy
 from regard.decode.search import decode
 from regard.errors import UserError
+from regard.exchange.export import export
 from regard.exchange.families import FAMILIES
 from regard.exchange.huggingface import kind_of, read_folder, write_folder
 from regard.models.build import build
@@ -162,7 +163,7 @@ def test_a_shape_that_nobody_there_has_is_refused_with_every_reason() -> None:
     config: Any = GptConfig(vocabulary=9, width=8, num_heads=2, norm="rms", activation="geglu", placement="pre")
     with pytest.raises(UserError, match="gpt2.*norm: rms.*layer.*activation: geglu.*llama.*activation: geglu"):
         kind_of(config)
-    with pytest.raises(UserError, match="recurrent.*--to onnx"):
+    with pytest.raises(UserError, match="recurrent.*`to` onnx"):
         kind_of(RecurrentConfig())
 
 
@@ -220,3 +221,79 @@ def test_a_folder_without_its_tokenizer_gives_logits_alone(name: str, tmp_path: 
         model("a text")
     with pytest.raises(UserError, match=r"\bids\b.* 0 .*52"):
         model.logits([5, 99], *([[1]] if name in ("marian", "bart") else []))
+
+
+UNMARKED: dict[str, Callable[[], Any]] = {
+    "gpt2": lambda: hf.GPT2LMHeadModel(
+        hf.GPT2Config(
+            **{k: v for k, v in GPT2.items() if k not in ("bos_token_id", "eos_token_id")}, activation_function="relu"
+        )
+    ),
+    "llama": lambda: hf.LlamaForCausalLM(hf.LlamaConfig(**LLAMA, bos_token_id=None, eos_token_id=WORDS)),
+}
+
+
+@pytest.mark.parametrize("name", UNMARKED)
+@torch.no_grad()
+def test_marks_outside_the_vocabulary_are_none(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As GPT-2's default ones in a small vocabulary: such a model never ends by itself."""
+    torch.manual_seed(5)
+    theirs = UNMARKED[name]().eval()
+    theirs.save_pretrained(tmp_path / "in")
+    model = read_folder(tmp_path / "in").model
+    assert capsys.readouterr().err.count("start or end mark") == 1
+    assert (model.start, model.end) == (-1, -1)
+    assert float((model(TEXT) - theirs(TEXT).logits).abs().max()) <= 1e-5
+    prompts = [[3, 7, 5], [9], [20, 21, 22, 23, 24, 25, 26]]
+    mine = decode(model, Padded.of(prompts), Greedy(max_length=12), prefix=Padded.of(prompts))
+    options = dict(do_sample=False, max_new_tokens=12, eos_token_id=None, pad_token_id=0)
+    for ids, found in zip(prompts, mine, strict=True):
+        said = theirs.generate(torch.tensor([ids]), attention_mask=torch.ones(1, len(ids)), **options)[0, len(ids) :]
+        assert found[0].tokens == said.tolist()
+        assert len(found[0].tokens) == 12
+    write_folder(tmp_path / "out", model, kind_of(model.config))
+    again = type(theirs).from_pretrained(tmp_path / "out").eval()
+    assert float((again(TEXT).logits - theirs(TEXT).logits).abs().max()) <= 1e-5
+    assert (again.config.bos_token_id, again.config.eos_token_id) == (None, None)
+    assert read_folder(tmp_path / "out").model.config == model.config
+
+
+def letters(folder: Path) -> None:
+    """A tokenizer of letters, without marks."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())[:WORDS]
+    library = Tokenizer(models.BPE({letter: i for i, letter in enumerate(alphabet)}, []))
+    library.pre_tokenizer, library.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    library.save(str(folder / "tokenizer.json"))
+
+
+def test_a_model_without_marks_does_all_that_others_do(tmp_path: Path) -> None:
+    torch.manual_seed(5)
+    UNMARKED["gpt2"]().save_pretrained(tmp_path / "in")
+    letters(tmp_path / "in")
+    model = load(tmp_path / "in")
+    assert model.engine.about.startswith("torch")
+    whole = model("ABC", max_tokens=9)
+    assert len(whole) == 9
+    for options in ({"stop": [whole[3]]}, {"beam": 3}, {"temperature": 0.9, "seed": 1}):
+        said = model("ABC", max_tokens=9, **options)
+        assert said == whole[: whole.index(whole[3])] if "stop" in options else len(said) == 9
+    assert "".join(model.generate("ABC", stream=True, max_tokens=9)) == whole
+    (log_prob, tokens), (_, alone) = model.score(["ABCA", "A"])
+    ids = model.tokenizer.encode(["ABCA"], spaced=False)[0]
+    told = model.logits(ids).log_softmax(-1)
+    assert (tokens, alone) == (3, 0), "the first is told from nothing"
+    assert log_prob == pytest.approx(float(sum(told[i, ids[i + 1]] for i in range(3))), abs=1e-4)
+    assert model.choose(["AB"], ["C", "D"], template="{input}{answer}", calibrated=False)[0][0].probability > 0.5
+    assert model.attend("AB", "").maps
+    for ask in (lambda: model(""), lambda: model.choose(["A"], ["B", "C"], template="{input}{answer}")):
+        with pytest.raises(UserError, match=r"no start mark.*text"):
+            ask()
+    with pytest.raises(UserError, match="native.*end: none.*torch"):
+        load(tmp_path / "in", engine="native")("A")
+    export(model.loaded, "huggingface", tmp_path / "out")
+    assert load(tmp_path / "out")("ABC", max_tokens=9) == whole
+    export(model.loaded, "onnx", tmp_path / "onnx")
+    with pytest.raises(UserError, match="start and end"):
+        export(model.loaded, "ctranslate2", tmp_path / "ctranslate2")

@@ -73,15 +73,15 @@ def minilm() -> Path:
 
 def test_minilms_vectors_are_those_of_transformers_and_survive(minilm: Path, tmp_path: Path) -> None:
     many = texts(200)
-    ours = regard.load(minilm).vectors(many)
+    ours = regard.load(minilm).embed(many)
     largest = float((ours - theirs(minilm, many, 256)).abs().max())
     print(f"\nlargest difference {largest:.1e}")
     assert largest <= 1e-5
-    assert torch.allclose(saved(minilm, tmp_path).vectors(many[:40]), ours[:40], atol=1e-6)
+    assert torch.allclose(saved(minilm, tmp_path).embed(many[:40]), ours[:40], atol=1e-6)
 
 
 def test_minilms_neighbours_mean_the_same(minilm: Path) -> None:
-    vectors = regard.load(minilm).vectors(SENTENCES)
+    vectors = regard.load(minilm).embed(SENTENCES)
     near = (vectors @ vectors.T).fill_diagonal_(-1.0).argmax(1)
     assert near.tolist() == [1, 0, 3, 2, 5, 4]
 
@@ -137,16 +137,16 @@ def test_pooling_and_cut_are_those_of_the_folder(
     named: dict[str, Any], pooling: str, small: Path, tmp_path: Path
 ) -> None:
     change(small, "1_Pooling/config.json", **named)
-    ours = regard.load(small).vectors(LETTERS)
+    ours = regard.load(small).embed(LETTERS)
     assert float((ours - theirs(small, LETTERS, 9, pooling)).abs().max()) <= 1e-5
     assert float((ours - theirs(small, LETTERS, 40, pooling)).abs().max()) > 1e-2, "nothing was cut"
-    assert torch.allclose(saved(small, tmp_path).vectors(LETTERS), ours, atol=1e-6)
+    assert torch.allclose(saved(small, tmp_path).embed(LETTERS), ours, atol=1e-6)
 
 
 def test_without_such_settings_texts_are_as_long_as_there_are_positions(small: Path) -> None:
     (small / "modules.json").unlink()
     shutil.rmtree(small / "1_Pooling")
-    assert float((regard.load(small).vectors(LETTERS) - theirs(small, LETTERS, 40)).abs().max()) <= 1e-5
+    assert float((regard.load(small).embed(LETTERS) - theirs(small, LETTERS, 40)).abs().max()) <= 1e-5
 
 
 def test_what_is_unknown_here_is_refused_in_words_all_at_once(small: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.cli.exchange import export_model
+from regard.cli.main import export
 from regard.data.config import TokenizerConfig
 from regard.data.store import build as build_store
 from regard.data.tokenizer import Tokenizer, Tokenizers
@@ -46,7 +46,7 @@ def translator(tmp_path: Path) -> Path:
 def test_a_prepared_folder_says_what_the_model_says(translator: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for precision in ("float32", "int8"):
         out = translator.with_name(precision)
-        export_model(translator, "native", out, None, precision)
+        export(translator, out, "native", None, precision)
         assert precision in capsys.readouterr().err
     reference = ready(load_folder(translator), engine="torch")
     exact, small = (ready(load_folder(translator.with_name(name))) for name in ("float32", "int8"))
@@ -65,7 +65,7 @@ def test_a_prepared_folder_says_what_the_model_says(translator: Path, capsys: py
 
 def test_it_runs_where_there_is_no_torch(translator: Path, tmp_path: Path) -> None:
     out, text = translator.with_name("small"), tmp_path / "text"
-    export_model(translator, "native", out, None, "int8")
+    export(translator, out, "native", None, "int8")
     text.write_text("".join(f"{line}\n" for line in TEXTS))
     code = "import sys; sys.modules['torch'] = None; sys.argv[0] = 'regard'; from regard.cli.main import main; main()"
     for folder, options in ((out, []), (translator, ["--engine", "native"])):
@@ -85,14 +85,14 @@ def test_what_it_cannot_have_is_said(translator: Path, tmp_path: Path) -> None:
     save_tokenizers(folder, words)
     save_model(folder, build(config), "translation", Beam(), 40, {})
     with pytest.raises(UserError, match=r"native .*model\.kind: recurrent"):
-        export_model(folder, "native", tmp_path / "out", None, "int8")
+        export(folder, tmp_path / "out", "native", None, "int8")
     with pytest.raises(UserError, match=r"native .*model\.kind: recurrent"):
         ready(load_folder(folder), engine="native")(TEXTS[0])
     assert ready(load_folder(folder)).engine.about == "torch, float32"
-    with pytest.raises(UserError, match="--engine fast.*auto, torch, native"):
+    with pytest.raises(UserError, match="`engine` fast.*auto, torch, native"):
         ready(load_folder(folder), engine="fast")(TEXTS[0])
-    with pytest.raises(UserError, match="--precision int4.*int8 .*float32"):
-        export_model(translator, "native", tmp_path / "out", None, "int4")
+    with pytest.raises(UserError, match="`precision` int4.*int8 .*float32"):
+        export(translator, tmp_path / "out", "native", None, "int4")
     assert not (tmp_path / "out").exists()
 
 
@@ -102,7 +102,7 @@ def test_what_it_cannot_have_is_said(translator: Path, tmp_path: Path) -> None:
 )
 def test_a_damaged_folder_is_refused(translator: Path, damage: str, told: str) -> None:
     out = translator.with_name("out")
-    export_model(translator, "native", out, None, "int8")
+    export(translator, out, "native", None, "int8")
     path, config = out / "native.safetensors", out / "config.json"
     data = path.read_bytes()
     if damage == "cut":
@@ -123,7 +123,7 @@ def test_a_language_model_goes_on_with_prompts(translator: Path, tmp_path: Path)
     config = GptConfig(vocabulary=words.source.vocabulary, width=32, hidden=48, num_heads=4, num_layers=2)
     save_tokenizers(folder, words)
     save_model(folder, build(config, 1), "lm", Sample(max_length=12, seed=5), 40, {})
-    export_model(folder, "native", out, None, "float32")
+    export(folder, out, "native", None, "float32")
     reference, found = ready(load_folder(folder), engine="torch"), ready(load_folder(out))
     assert found(TEXTS) == reference(TEXTS)
     assert found(TEXTS, stop=["a"]) == reference(TEXTS, stop=["a"])

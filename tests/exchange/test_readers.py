@@ -143,7 +143,7 @@ def test_what_they_have_no_model_for_is_refused(
         export(ours, "huggingface", tmp_path / "out")
     assert not (tmp_path / "out").exists()
     for kind in ("onnx", "ctranslate2"):
-        with pytest.raises(UserError, match=f"--to {kind} .*--to huggingface"):
+        with pytest.raises(UserError, match=f"`to` {kind} .*`to` huggingface"):
             export(ours, kind, tmp_path / "out")
 
 

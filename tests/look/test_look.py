@@ -180,7 +180,7 @@ def test_what_is_too_large_for_a_page_is_left_out_and_named(folders: dict[str, P
     assert page["left_out"] == ["encoder.0.self"]
     assert "encoder.0.self" not in [each["name"] for each in page["maps"]]
     assert look.page()["left_out"] == []
-    with pytest.raises(UserError, match=" 5 weights.*--site"):
+    with pytest.raises(UserError, match=" 5 weights.*`site`"):
         look.page(most=5)
 
 

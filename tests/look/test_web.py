@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 import regard
-from regard.look.look import Look
-from regard.look.page import page as html
+from regard.look.look import Look, document
 from tests.serve.sight import CAT, PAIRS, VIEWS, cell, chromium, expect, opened, shows, sound, taught, told, view
 
 
@@ -54,7 +53,7 @@ def test_a_page_that_was_saved_needs_nothing_else(page: Any) -> None:
 
 def test_what_is_left_out_is_named(browser: Any, look: Look, tmp_path: Path) -> None:
     path = tmp_path / "part.html"
-    path.write_text(html("part", look.page(most=sum(w.numel() for w in look.told.maps.values()) - 1)), "utf-8")
+    path.write_text(document("part", look.page(most=sum(w.numel() for w in look.told.maps.values()) - 1)), "utf-8")
     with opened(browser, path.as_uri(), offline=True) as made:
         made.goto(path.as_uri())
         expect(made.locator("p.remark", has_text="encoder.0.self")).to_be_visible()

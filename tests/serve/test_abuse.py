@@ -26,17 +26,18 @@ from starlette.responses import Response
 from regard.serve.config import Limits
 from regard.serve.keys import known
 from regard.serve.server import Patient, _socket
-from tests.serve.toys import Service, make_model, service
+from tests.serve.toys import MODELS, Service, make_model, service
 
 OFFER = Offer({"source": "en", "target": "de"}, "teller")
 CASES = cases(OFFER)
+OTHERS = MODELS / "bert", MODELS / "choice"
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service that is as well at the end as it was at the beginning."""
     folder = tmp_path_factory.mktemp("models")
-    models = f"en-de={make_model(folder / 'translator')}", make_model(folder / "teller", "language")
+    models = f"en-de={make_model(folder / 'translator')}", make_model(folder / "teller", "language"), *OTHERS
     with service(*models) as found:
         at, tally = At(found.url), Tally()
         golden = Golden(at, tally)
@@ -134,7 +135,58 @@ ASKED: list[tuple[str, dict[str, Any]]] = [
     ("/v1/completions", {"model": "teller", "stream": True, "max_tokens": None}),
     ("/api/translate", {"text": ["a", ""], "beam": 2, "best": 2, "alignment": True}),
     ("/api/attention", {"text": "a dog", "output": "a"}),
+    ("/api/attention", {"text": "a dog", "model": "bert"}),
+    ("/api/run", {"text": ["a dog", ""], "options": {"beam": 2, "num_best": 2}}),
+    ("/api/run", {"text": ["a [MASK]", " "], "model": "bert", "options": {"num_best": 2}}),
+    ("/api/run", {"text": "a\tb\tc", "model": "choice"}),
+    ("/v1/embeddings", {"model": "bert", "input": ["a", "b"], "encoding_format": "base64", "dimensions": None}),
 ]
+ODD_RUNS: list[dict[str, Any]] = [
+    {"text": "a", "options": {"beam": 17}},
+    {"text": "a", "options": {"num_best": 0}},
+    {"text": "a", "options": {"beam": 1e400}},
+    {"text": "a", "options": {"top_p": "nan"}},
+    {"text": "a", "options": {"tag": "none"}},
+    {"text": ["a"] * 64, "options": {"max_tokens": 1024}},
+    {"text": "a", "model": "teller", "options": {"prompt": "a"}},
+    {"text": "a", "model": "teller", "options": {"examples": "/etc/passwd"}},
+    {"text": "a", "model": "teller", "options": {"seed": 1 << 80}},
+    {"text": "a", "model": "teller", "options": {"temperature": 1e300, "sample": True}},
+    {"text": "a", "model": "teller", "options": {"stop": [""]}},
+    {"text": "a", "model": "teller", "options": {"labels": "good,bad", "template": "no places"}},
+    {"text": "a", "model": "bert", "options": {"near": "/etc/passwd"}},
+    {"text": "a", "model": "bert", "options": {"num_best": 1 << 40}},
+    {"text": "a", "model": "choice"},
+    {"text": "a\t" * 2_000, "model": "choice"},
+    {"text": "a", "model": "none"},
+]
+
+
+@pytest.mark.parametrize("body", ODD_RUNS, ids=str)
+def test_a_run_that_nobody_can_do_is_refused_in_words(body: dict[str, Any], found: Service) -> None:
+    answer = ask(found.port, post("/api/run", body))
+    assert answer.status in (400, 404)
+
+
+@pytest.mark.parametrize("model", ["bert", "choice"])
+def test_odd_texts_are_answered_by_models_of_every_kind(model: str, found: Service) -> None:
+    odd = [
+        "\0",
+        "\x1c",
+        "\u200b",
+        "[MASK]" * 800,
+        "[MASK]\n[MASK]",
+        "\ufdfa" * 5000,
+        "a\t\t",
+        "\t\t\ta",
+        "世" * 5000,
+        "a\r\fb",
+    ]
+    for text in odd:
+        for path, body in (("/api/run", {"text": text}), ("/api/attention", {"text": text})):
+            answer = ask(found.port, post(path, {"model": model, **body}))
+            assert not answer.fault, (path, text[:20])
+            assert answer.status in (200, 400, 503)
 
 
 @pytest.mark.parametrize(("path", "body"), ASKED)

@@ -8,23 +8,23 @@ from pathlib import Path
 import pytest
 from bench.clients import KEY, KEYED, OPEN, At
 
-from tests.serve.toys import make_model, service
+from tests.serve.toys import MODELS, make_model, service
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[str | Path, ...]:
     folder = tmp_path_factory.mktemp("models")
-    return f"en-de={make_model(folder / 'translator')}", make_model(folder / "teller", "language")
+    return f"en-de={make_model(folder / 'translator')}", make_model(folder / "teller", "language"), MODELS / "bert"
 
 
 @pytest.fixture(scope="module")
-def free(folders: tuple[str, Path]) -> Iterator[At]:
+def free(folders: tuple[str | Path, ...]) -> Iterator[At]:
     with service(*folders) as found:
         yield At(found.url)
 
 
 @pytest.fixture(scope="module")
-def keyed(folders: tuple[str, Path]) -> Iterator[At]:
+def keyed(folders: tuple[str | Path, ...]) -> Iterator[At]:
     with service(*folders, env={"REGARD_API_KEYS": KEY}) as found:
         yield At(found.url, KEY)
 

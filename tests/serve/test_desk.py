@@ -56,7 +56,7 @@ def run(self):
     self.send({"ready": {"task": "translation", "tags": [], "lanes": settings["threads"]}})
     self.start(settings["threads"])
 
-worker.JOBS["translate"] = worker.JOBS["tell"] = act
+worker.JOBS["translate"] = worker.JOBS["tell"] = worker.JOBS["run"] = act
 worker.Worker.run, worker.alone_of = run, lambda model: model
 worker.main()
 '''
@@ -145,6 +145,21 @@ def test_a_mistake_of_the_user_s_is_told_and_costs_no_worker(tmp_path: Path) -> 
         async with opened(tmp_path) as desk:
             with pytest.raises(RefusedError, match="^no$"):
                 await desk.ask(HOW, ["refuse"])
+            assert desk.restarts == 0
+
+    drive(act)
+
+
+def test_a_mistake_in_one_of_several_is_told_to_its_maker_alone(tmp_path: Path) -> None:
+    async def act() -> None:
+        async with opened(tmp_path) as desk:
+            slow = asyncio.create_task(desk.ask({"do": "run"}, ["slow"]))
+            await asyncio.sleep(0.2)
+            good = [asyncio.create_task(desk.ask({"do": "run"}, [text])) for text in ("a", "b")]
+            with pytest.raises(RefusedError, match="^no$"):
+                await desk.ask({"do": "run"}, ["refuse"])
+            assert await slow == ["SLOW 1"]
+            assert [await each for each in good] == [["A 1"], ["B 1"]]
             assert desk.restarts == 0
 
     drive(act)

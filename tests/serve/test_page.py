@@ -12,7 +12,7 @@ import pytest
 from regard.look.look import Look
 from tests.serve import sight
 from tests.serve.sight import BIRD, CAT, DOG, PAIRS, VIEWS, Place, expect, fulfil, sound, taken, type_in, view
-from tests.serve.toys import make_model, service
+from tests.serve.toys import MODELS, make_model, service
 
 HTML = "<img src=x onerror=document.title='run'>"
 BUSY = "there is too much to do; try again soon"
@@ -407,3 +407,82 @@ def test_what_was_sent_and_came_is_shown(page: Any) -> None:
     answers = page.locator("#response").text_content()
     assert re.search(r'^200\n{.*"text": "eine Katze.*\n\n200\n{.*encoder.0.self', answers, re.DOTALL)
     assert page.request.get(page.get_by_role("link", name="openapi.json").get_attribute("href")).ok
+
+
+@pytest.fixture(scope="module")
+def answerers() -> Iterator[Place]:
+    with service(*(MODELS / name for name in ("classification", "bert", "spans"))) as running:
+        found = Place(running.url, MODELS)
+        found.ask("/api/attention", text="rot", model="bert")
+        yield found
+
+
+@pytest.fixture
+def asking(browser: Any, answerers: Place) -> Iterator[Any]:
+    with sight.opened(browser, answerers.url, base_url=answerers.url) as made:
+        made.goto("/")
+        yield made
+
+
+def ask_on(page: Any, number: int, text: str) -> None:
+    page.locator("#model").select_option(str(number))
+    with page.expect_response("**/api/attention"):
+        page.locator("#text").fill(text)
+
+
+def test_labels_and_missing_words_are_shown_with_their_probabilities(asking: Any, answerers: Place) -> None:
+    expect(asking.locator("#text")).to_be_focused()
+    for name in ("swap", "copy", "others", "file", "moved"):
+        expect(asking.locator(f"#{name}")).to_be_hidden()
+    ask_on(asking, 0, "rot grün blau")
+    (found,) = answerers.ask("/api/run", text="rot grün blau")["results"]
+    shown = [f"{each['label']} {each['probability']:.3f}" for each in found["all"]]
+    expect(asking.locator("#said .bars li")).to_have_text(shown)
+    assert sight.shows(asking, answerers.model("classification").attend("rot grün blau").picture().weights)
+    sound(asking)
+    ask_on(asking, 1, "rot [MASK] blau [MASK]")
+    expect(asking.locator("#source-name")).to_have_text("A text with [MASK] for each missing word")
+    how = {"model": "bert", "text": "rot [MASK] blau [MASK]", "options": {"num_best": 5}}
+    (found,) = answerers.ask("/api/run", **how)["results"]
+    expect(asking.locator("#said .filled")).to_have_text(found["text"])
+    words = [f"{each['word']} {each['probability']:.3f}" for blank in found["blanks"] for each in blank]
+    expect(asking.locator("#said .bars li")).to_have_text(words)
+    assert ("/api/run", how) in asking.seen.posts
+    asking.locator("#text").fill("")
+    expect(asking.locator("#said")).to_be_empty()
+
+
+def test_parts_of_a_question_stand_on_lines_of_their_own(asking: Any) -> None:
+    asking.locator("#model").select_option("2")
+    asking.locator("#text").fill("rot so ist blau grau")
+    asking.wait_for_timeout(200)
+    assert not asking.seen.posts
+    ask_on(asking, 2, "rot so ist blau grau\nwas so?")
+    expect(asking.locator("#said")).to_have_text("rot so ist blau grau")
+    expect(asking.locator("#said .span")).to_have_text("blau")
+    assert [body["text"] for _, body in asking.seen.posts] == ["rot so ist blau grau\twas so?"] * 2
+
+
+ANSWERS: list[tuple[dict[str, Any], str]] = [
+    ({"line": "3.5000", "answer": 3.5}, "3.5000"),
+    ({"line": "O B-X", "answer": ["O", "B-X"], "probability": [0.9, 0.8]}, "rotO blauB-X"),
+    ({"line": "[]", "vector": [0.25] * 30}, f"{'  '.join(['0.250'] * 20)} … (30 numbers)"),
+    ({"line": HTML, "sum": HTML}, HTML),
+    ({"line": "", "all": [{"label": HTML, "probability": 0.5}]}, f"{HTML} 0.500"),
+]
+
+
+@pytest.mark.parametrize(("result", "shown"), ANSWERS, ids=["number", "tags", "vector", "another task", "label"])
+def test_an_answer_is_shown_by_what_it_holds(result: dict[str, Any], shown: str, asking: Any) -> None:
+    fulfil(asking, "/api/run", {"model": "classification", "task": "x", "results": [result]})
+    asking.locator("#text").fill("rot blau")
+    expect(asking.locator("#said")).to_have_text(shown.replace("  ", " ") if "vector" in result else shown)
+    sound(asking)
+
+
+@pytest.mark.full
+def test_an_answer_fits_a_phone(asking: Any) -> None:
+    asking.set_viewport_size({"width": 390, "height": 844})
+    ask_on(asking, 1, "rot [MASK] blau [MASK]")
+    assert asking.evaluate(WIDTH) == 390
+    sound(asking)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import json
 import os
 import re
 import signal
@@ -11,16 +13,27 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Any
 
+import httpx2
+
+from regard import load
 from regard.data.config import TokenizerConfig
 from regard.data.tokenizer import Tokenizer, Tokenizers
 from regard.decode.config import Beam, Sample
+from regard.errors import UserError
 from regard.models.build import build
 from regard.models.config import GptConfig, RecurrentConfig, TransformerConfig
+from regard.serve.app import app
+from regard.serve.config import Limits
+from regard.serve.desk import Desk, RefusedError, Task
+from regard.serve.house import House, Place
+from regard.serve.jobs import JOBS, described
 from regard.tasks.folder import save_model, save_tokenizers
 
+MODELS = Path(__file__).parents[1] / "fixtures" / "models"
 TEXTS = ["a cat sees a dog", "the dog sleeps", "a bird", "the cat sees the bird and the dog"]
 WORDS = [*TEXTS, "eine Katze sieht einen Hund", "der Hund schläft", "ein Vogel"]
 SIZES: dict[str, Any] = {"width": 32, "num_heads": 4, "hidden": 48}
@@ -42,6 +55,38 @@ def make_model(folder: Path, kind: str = "transformer", tags: tuple[str, ...] = 
         config = RecurrentConfig(**both, embedding=16, width=24, tied="none")
     save_model(folder, build(config, 3), "translation", Beam(size=3, max_length=9), 40, {})
     return folder
+
+
+class Here(Desk):
+    """Without a worker: what is asked is done by this very process."""
+
+    async def open(self) -> None:
+        self.runtime = load(self.folder)
+        self.model, self.signed = described(self.runtime), inf
+
+    async def result(self, task: Task) -> Any:
+        self.waiting.clear()
+        job = json.loads(json.dumps({**task.how, "texts": task.texts}))
+        try:
+            answer = JOBS[job["do"]](self.runtime, job, lambda *_: None, lambda part: None)
+        except UserError as error:
+            raise RefusedError(400, str(error)) from error
+        return json.loads(json.dumps(answer))
+
+
+def answers(folder: Path, *asked: tuple[str, dict[str, Any]]) -> list[tuple[int, Any]]:
+    """Statuses and answers of a service of one model to paths with bodies, in this process."""
+
+    async def ask() -> list[tuple[int, Any]]:
+        desk = Here(str(folder), Limits())
+        house = House([Place(folder.name, folder, None, desk, desk)], Limits())
+        await house.open()
+        transport = httpx2.ASGITransport(app=app(house))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            found = [await client.post(path, json=body) for path, body in asked]
+        return [(each.status_code, each.json()) for each in found]
+
+    return asyncio.run(ask())
 
 
 @dataclass

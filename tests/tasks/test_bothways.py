@@ -187,13 +187,12 @@ def test_what_it_cannot_do_is_told_kindly(trained: Path, tmp_path: Path) -> None
     model = toolkit.load(trained)
     with pytest.raises(UserError, match="attention"):
         model.attend("the owl hoots .")
-    with pytest.raises(UserError, match="--vectors"):
+    with pytest.raises(UserError, match="`vectors`"):
         model("the [MASK] hoots .")
-    with pytest.raises(UserError, match="--vectors"):
+    with pytest.raises(UserError, match="`vectors`"):
         model.logits([5, 6])
-    with pytest.raises(UserError, match=f"{trained}.*regard run"):
-        described(model)
-    for kind, told in {"huggingface": "elmo.*--to onnx", "onnx": "Elmo ", "ctranslate2": "kind: elmo"}.items():
+    assert described(model)["options"] == {"vectors": True}
+    for kind, told in {"huggingface": "elmo.*`to` onnx", "onnx": "Elmo ", "ctranslate2": "kind: elmo"}.items():
         with pytest.raises(UserError, match=told):
             export(load_folder(trained), kind, tmp_path / kind, [])
     with pytest.raises(UserError, match="kind: elmo"):

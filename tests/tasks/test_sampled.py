@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 from regard.errors import UserError
 from regard.nn.embed import OutputHead, word_table
-from regard.nn.sampled_softmax import SomeWords
+from regard.nn.loss import SomeWords
 from regard.rng import Key
 from regard.tasks.lm.config import LanguageTrainConfig
 

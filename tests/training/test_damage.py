@@ -129,7 +129,7 @@ def test_a_run_that_continues_with_other_data_validates_on_them(tmp_path: Path) 
     for side in ("src", "tgt"):
         path = tmp_path / f"train.{side}"
         path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:90]))
-    with pytest.raises(UserError, match=r"(?s)/run .*/train\.src .*/train\.tgt .*--continue"):
+    with pytest.raises(UserError, match=r"(?s)/run .*/train\.src .*/train\.tgt .*`goes_on`"):
         regard("train", recipe, "--out", out)
     _, messages = regard("train", recipe, "--out", out, "--continue", "--set", "train.steps=5")
     assert "train.src" in messages

@@ -71,7 +71,7 @@ def test_steps_are_those_of_pytorch(optimizer: str, monkeypatch: pytest.MonkeyPa
 
 class Lost(World):
     def summed(self, parts: object) -> list[torch.Tensor]:
-        raise LostRankError
+        raise LostRankError("gone")
 
 
 def test_if_another_process_is_lost_nothing_has_moved() -> None:

@@ -4,7 +4,6 @@ import pytest
 
 from regard.errors import UserError
 from regard.tasks.config import SCHEDULES, TrainConfig
-from regard.training.loop import _marks
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
@@ -26,11 +25,6 @@ def test_a_share_of_warm_up_is_a_share_of_all_steps() -> None:
     config = TrainConfig(steps=200, lr=1.0, warmup=0.1, schedule="constant")
     assert config.rate(9, 200) == pytest.approx(0.5)
     assert config.rate(19, 200) == 1.0
-
-
-def test_marks_are_even_and_end_with_the_run() -> None:
-    assert _marks(10, 4) == {3, 5, 8, 10}
-    assert _marks(3, 20) == {1, 2, 3}
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Settings of attention, free of torch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """The lectures' criteria of a position encoding, computed for each kind rather than asserted."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -1,7 +1,5 @@
 """Encodings: a vector for each step of a sequence, absolute, to be added somewhere."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -9,7 +9,7 @@ Every kernel equals `reference`; one that cannot do what is asked says why, and 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import torch
@@ -93,7 +93,7 @@ class Problem:
             _fits(self.bias.table, (*q.shape[:3], k.shape[2]), "bias")
         if self.dropout > 0.0 and self.key is None:
             raise UserError(f"dropout {self.dropout} without a key; pass key=Key(seed), or dropout=0.0 when evaluating")
-        return replace(self, q=self.score.queries(q), k=k)
+        return Problem(self.score.queries(q), k, v, self.score, self.mask, self.bias, self.dropout, self.key)
 
 
 def attend(

@@ -1,7 +1,5 @@
 """Multi-head attention: one class for self- and cross-attention, recurrent decoders and Transformers."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

@@ -5,8 +5,6 @@ values through the weights. Each hook does nothing unless a kind of position nee
 tensors (1, T) or (B, T), counted from 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 

@@ -5,8 +5,6 @@ What `keys` returns can be kept in a cache. Parameters are shared by the heads: 
 from head to head already.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 

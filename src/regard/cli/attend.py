@@ -1,7 +1,5 @@
 """`regard attend --heads` and `--worst`: what all heads of a translator are good for, and what it covered worst."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -10,19 +8,20 @@ from typing import Any
 
 from rich.box import SIMPLE
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from regard.data.text import lines
 from regard.errors import UserError
-from regard.look.page import REMARK
+from regard.look.look import REMARK
 from regard.metrics.alignment import Gold, parse
 from regard.progress import Progress, say
 from regard.tasks.translation.runtime import Translator
 
+File = Path | None
+Sentences = tuple[list[str], list[Sequence[int]], list[Gold] | None]  # texts, outputs, and links of their words
 
-def attend_file(
-    model: Any, source: Path, target: Path | None, gold: Path | None, worst: int | None, as_json: bool
-) -> None:
+
+def attend_file(model: Any, source: Path, target: File, gold: File, worst: int | None, as_json: bool) -> None:
     """All heads over the lines of a file, or its sentences that were covered worst."""
     from regard.tasks.translation import heads as summary
 
@@ -41,9 +40,7 @@ def attend_file(
     say(REMARK)
 
 
-def _read(
-    model: Translator, source: Path, target: Path | None, gold: Path | None
-) -> tuple[list[str], list[Sequence[int]], list[Gold] | None]:
+def _read(model: Translator, source: Path, target: File, gold: File) -> Sentences:
     """Lines that are not blank, what is said to them, by the model itself or in a file, and gold links."""
     if gold is not None and target is None:
         raise UserError("--gold links the words of two files; give the second as --targets FILE")
@@ -69,9 +66,7 @@ def _tell(names: list[str], rows: Sequence[Any], as_json: bool) -> None:
         for row in rows:
             print(json.dumps(asdict(row), ensure_ascii=False))
         return
-    table = Table(box=SIMPLE)
-    for name in names:
-        table.add_column(name, no_wrap=name == "site")
+    table = Table(*(Column(name, no_wrap=name == "site") for name in names), box=SIMPLE)
     for row in rows:
         values = asdict(row).values()
         table.add_row(*(f"{v:.3f}" if isinstance(v, float) else "" if v is None else str(v) for v in values))

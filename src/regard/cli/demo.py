@@ -1,7 +1,5 @@
 """`regard demo`: from nothing to a translator that is trained, scored and looked at, in a few minutes."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time
@@ -40,9 +38,7 @@ def demo(recipe: Path | None, out: Path, minutes: float | None, threads: int | N
     aligned, gold = _aligned(model, "test")
     rate = aligned.error_rate(gold, reading)
     score, exact = bleu(outputs, references), exact_match(outputs, references)
-    print(
-        f"\n{len(sources):,} test sentences (synthetic), each with a combination of word and construction never seen:"
-    )
+    print(f"\n{len(sources):,} test sentences (synthetic), each with a new combination of word and construction:")
     print(f"  BLEU {score.value:.1f} ({score.signature})")
     print(f"  {exact.value:.1%} exactly as the reference")
     print(f"  alignment error rate {rate:.3f} ({reading}; chosen on the validation sentences)\n")

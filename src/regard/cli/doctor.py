@@ -1,7 +1,5 @@
 """`regard doctor`: what this machine has, what is missing, and how to get it."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

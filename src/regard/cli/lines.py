@@ -1,7 +1,5 @@
 """Lines in, lines out: in order, as they come, and on after a kill."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import sys

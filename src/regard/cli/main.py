@@ -1,7 +1,5 @@
 """`regard`: one binary. Logs and progress go to stderr, results to stdout."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys
@@ -9,12 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Exit, Option, Typer
 
 from regard import __version__, api
 from regard.cli.streams import guarded
 from regard.decode.config import search_for
 from regard.errors import UserError
+from regard.progress import say
 
 VERBS = ("translate", "generate", "classify", "embed")  # names of `run` for models of one task
 RUN = """Do what a model does, line by line: as many lines out as in, in order.
@@ -26,7 +25,7 @@ EVALUATE = """Score a model on data that it has not seen, or given targets by a 
 
 For the options of a model: regard evaluate MODEL --help
 """
-app = typer.Typer(
+app = Typer(
     name="regard",
     help="Train, look into, run and evaluate attention models on the machine you have.",
     no_args_is_help=True,
@@ -35,18 +34,18 @@ app = typer.Typer(
     rich_markup_mode=None,  # half of the time that help takes
 )
 
-Folder = Annotated[Path, typer.Argument(help="A model: Regard's, or in Hugging Face's layout.", show_default=False)]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
-Engine = Annotated[str, typer.Option(help="native (compiled once), torch, or auto: native where it can.")]
-Threads = Annotated[int | None, typer.Option(help="Processor threads. Default: all.")]
-RecipeFile = Annotated[Path | None, typer.Argument(help="A recipe (YAML); or use --source and --target.")]
-Source = Annotated[Path | None, typer.Option(help="Text to translate from, a sentence a line.")]
-Target = Annotated[Path | None, typer.Option(help="Its translation, line by line.")]
-ValidSource = Annotated[Path | None, typer.Option(help="Held-out sentences to validate on. Default: some of --source.")]
-ValidTarget = Annotated[Path | None, typer.Option(help="Their translation.")]
-Text = Annotated[Path | None, typer.Option(help="Running text instead, for a language model.")]
-Minutes = Annotated[float | None, typer.Option(help="Time budget. Default: the recipe's, or what the data are worth.")]
-Settings = Annotated[list[str] | None, typer.Option("--set", help="Override, such as train.lr=1e-3.")]
+Folder = Annotated[Path, Argument(help="A model: Regard's, or in Hugging Face's layout.", show_default=False)]
+Json = Annotated[bool, Option("--json", help="One JSON object a line, for programs.")]
+Engine = Annotated[str, Option(help="native (compiled once), torch, or auto: native where it can.")]
+Threads = Annotated[int | None, Option(help="Processor threads. Default: all.")]
+RecipeFile = Annotated[Path | None, Argument(help="A recipe (YAML); or use --source and --target.")]
+Source = Annotated[Path | None, Option(help="Text to translate from, a sentence a line.")]
+Target = Annotated[Path | None, Option(help="Its translation, line by line.")]
+ValidSource = Annotated[Path | None, Option(help="Held-out sentences to validate on. Default: some of --source.")]
+ValidTarget = Annotated[Path | None, Option(help="Their translation.")]
+Text = Annotated[Path | None, Option(help="Running text instead, for a language model.")]
+Minutes = Annotated[float | None, Option(help="Time budget. Default: the recipe's, or what the data are worth.")]
+Settings = Annotated[list[str] | None, Option("--set", help="Override, such as train.lr=1e-3.")]
 
 
 @app.command()
@@ -57,16 +56,14 @@ def train(
     valid_source: ValidSource = None,
     valid_target: ValidTarget = None,
     text: Text = None,
-    out: Annotated[Path | None, typer.Option(help="Folder of the run. Default: runs/ and the recipe's name.")] = None,
+    out: Annotated[Path | None, Option(help="Folder of the run. Default: runs/ and the recipe's name.")] = None,
     minutes: Minutes = None,
     setting: Settings = None,
-    start: Annotated[Path | None, typer.Option("--from", help="Begin with this model's weights and words.")] = None,
-    new_words: Annotated[Path | None, typer.Option(help="With --from: words, one a line, that get tokens.")] = None,
-    goes_on: Annotated[bool, typer.Option("--continue", help="Go on in the folder with changed settings.")] = False,
-    tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Also log for TensorBoard, in the folder.")
-    ] = False,
-    processes: Annotated[int | None, typer.Option(help="Processes that share the work. Default: by trial.")] = None,
+    start: Annotated[Path | None, Option("--from", help="Begin with this model's weights and words.")] = None,
+    new_words: Annotated[Path | None, Option(help="With --from: words, one a line, that get tokens.")] = None,
+    goes_on: Annotated[bool, Option("--continue", help="Go on in the folder with changed settings.")] = False,
+    tensorboard: Annotated[bool, Option("--tensorboard", help="Also log for TensorBoard, in the folder.")] = False,
+    processes: Annotated[int | None, Option(help="Processes that share the work. Default: by trial.")] = None,
     threads: Threads = None,
 ) -> None:
     """Train a model; the same command again goes on where it stopped."""
@@ -106,16 +103,14 @@ def check(
         print(report.text() or "no problems found")
         print("\n".join(f"{name:15} {value}" for name, value in report.rows.items()))
     if report.fatal:
-        raise typer.Exit(2)
+        raise Exit(2)
 
 
 @app.command()
 def demo(
-    recipe: Annotated[
-        Path | None, typer.Argument(help="A recipe for daily/train. Default: a small Transformer.")
-    ] = None,
-    out: Annotated[Path, typer.Option(help="Folder of the run.")] = Path("runs/demo"),
-    minutes: Annotated[float | None, typer.Option(help="Of training, instead of the recipe's.")] = None,
+    recipe: Annotated[Path | None, Argument(help="A recipe for daily/train. Default: a small Transformer.")] = None,
+    out: Annotated[Path, Option(help="Folder of the run.")] = Path("runs/demo"),
+    minutes: Annotated[float | None, Option(help="Of training, instead of the recipe's.")] = None,
     threads: Threads = None,
 ) -> None:
     """Train on the embedded corpus, score, and draw attention.
@@ -128,9 +123,7 @@ def demo(
 
 
 @app.command()
-def init(
-    task: Annotated[str, typer.Argument(help="translation, lm, mlm, classification and so on.")] = "translation",
-) -> None:
+def init(task: Annotated[str, Argument(help="translation, lm, mlm, classification and more.")] = "translation") -> None:
     """Print a commented recipe to start from.
 
     As in: regard init > recipe.yaml
@@ -150,54 +143,55 @@ def doctor(as_json: Json = False) -> None:
 
 @app.command("import")
 def import_(
-    model: Annotated[Path, typer.Argument(help="In Hugging Face's layout.")],
-    out: Annotated[Path, typer.Argument(help="A folder that is not there yet.")],
+    model: Annotated[Path, Argument(help="In Hugging Face's layout.")],
+    out: Annotated[Path, Argument(help="A folder that is not there yet.")],
 ) -> None:
     """Bring a model of another tool into a folder of Regard's.
 
     GPT-2, Llama, BERT, Marian, Pegasus and BART, with their tokenizers; nothing in the folder is run.
     """
-    from regard.cli.exchange import import_model
+    from regard.exchange.export import import_folder
 
-    import_model(model, out)
+    say(import_folder(model, out))
 
 
 @app.command()
 def export(
     model: Folder,
-    out: Annotated[Path, typer.Argument(help="A folder that is not there yet.")],
-    to: Annotated[str, typer.Option("--to", help="native, huggingface, ctranslate2 or onnx.")],
-    texts: Annotated[Path | None, typer.Option(help="Lines to decode both ways. Default: words at random.")] = None,
-    precision: Annotated[str, typer.Option(help="Of weights, native: int8, or float32.")] = "int8",
+    out: Annotated[Path, Argument(help="A folder that is not there yet.")],
+    to: Annotated[str, Option("--to", help="native, huggingface, ctranslate2 or onnx.")],
+    texts: Annotated[Path | None, Option(help="Lines to decode both ways. Default: words at random.")] = None,
+    precision: Annotated[str, Option(help="Of weights, native: int8, or float32.")] = "int8",
 ) -> None:
     """Write a model as other tools read it, or for the native engine without torch, and check it there."""
-    from regard.cli.exchange import export_model
+    from regard.cli.lines import input_chunks
+    from regard.exchange.export import export
+    from regard.exchange.folders import load_any
 
-    export_model(model, to, out, texts, precision)
+    lines = [] if texts is None else [line for chunk in input_chunks([texts]) for line in chunk if line.strip()]
+    if texts is not None and not lines:
+        raise UserError(f"{texts}: holds no line to check with; give a file with text, or drop --texts")
+    say(export(load_any(model), to, out, lines, precision))
+    say(f"written to {out}")
 
 
 @app.command()
 def attend(
     model: Folder,
-    text: Annotated[list[str] | None, typer.Argument(help="A sentence to translate, or to go on with.")] = None,
-    target: Annotated[str | None, typer.Option(help="Look at this output instead of the model's own.")] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="A .html with everything, .svg, .png or .json; not the terminal."),
-    ] = None,
-    site: Annotated[str | None, typer.Option(help="Such as decoder.0.cross. Default: the last across.")] = None,
-    head: Annotated[int | None, typer.Option(help="One head, from 0. Default: their mean.")] = None,
-    pieces: Annotated[bool, typer.Option("--pieces", help="Show the model's own pieces, not words.")] = False,
-    beam: Annotated[int | None, typer.Option(min=1, help="Hypotheses kept; 1 is greedy. Default: the model's.")] = None,
-    heads: Annotated[
-        Path | None, typer.Option(help="All heads over the lines of a file: what is lost without each.")
-    ] = None,
-    worst: Annotated[Path | None, typer.Option(help="Of the lines of a file those that were covered worst.")] = None,
-    targets: Annotated[Path | None, typer.Option(help="What was said to those lines, if not by the model.")] = None,
-    gold: Annotated[Path | None, typer.Option(help="Gold links (0-0 1-2) of those: which heads align best.")] = None,
-    count: Annotated[int, typer.Option(min=1, help="How many of the worst.")] = 10,
-    as_json: Annotated[bool, typer.Option("--json", help="Tables as JSON, a line for each row.")] = False,
-    tag: Annotated[str | None, typer.Option(help="Direction, for models of several.")] = None,
+    text: Annotated[list[str] | None, Argument(help="A sentence to translate, or to go on with.")] = None,
+    target: Annotated[str | None, Option(help="Look at this output instead of the model's own.")] = None,
+    output: Annotated[Path | None, Option("--output", "-o", help="A .html of everything, .svg, .png or .json.")] = None,
+    site: Annotated[str | None, Option(help="Such as decoder.0.cross. Default: the last across.")] = None,
+    head: Annotated[int | None, Option(help="One head, from 0. Default: their mean.")] = None,
+    pieces: Annotated[bool, Option("--pieces", help="Show the model's own pieces, not words.")] = False,
+    beam: Annotated[int | None, Option(min=1, help="Hypotheses kept; 1 is greedy. Default: the model's.")] = None,
+    heads: Annotated[Path | None, Option(help="All heads over the lines of a file: what is lost without each.")] = None,
+    worst: Annotated[Path | None, Option(help="Of the lines of a file those that were covered worst.")] = None,
+    targets: Annotated[Path | None, Option(help="What was said to those lines, if not by the model.")] = None,
+    gold: Annotated[Path | None, Option(help="Gold links (0-0 1-2) of those: which heads align best.")] = None,
+    count: Annotated[int, Option(min=1, help="How many of the worst.")] = 10,
+    as_json: Annotated[bool, Option("--json", help="Tables as JSON, a line for each row.")] = False,
+    tag: Annotated[str | None, Option(help="Direction, for models of several.")] = None,
 ) -> None:
     """Show what a model looked at for each word it said."""
     from regard.cli.attend import attend_file
@@ -225,14 +219,12 @@ def attend(
 
 @app.command()
 def serve(
-    models: Annotated[list[str], typer.Argument(help="Folders of models, or en-de=FOLDER.", show_default=False)],
-    host: Annotated[str, typer.Option(help="Who may reach it: 127.0.0.1 is this machine alone.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535)] = 5000,
+    models: Annotated[list[str], Argument(help="Folders of models, or en-de=FOLDER.", show_default=False)],
+    host: Annotated[str, Option(help="Who may reach it: 127.0.0.1 is this machine alone.")] = "127.0.0.1",
+    port: Annotated[int, Option(min=0, max=65535)] = 5000,
     engine: Engine = "auto",
     threads: Threads = None,
-    key_file: Annotated[
-        Path | None, typer.Option(help="Keys, one a line; without one of them nothing is answered. Or REGARD_API_KEYS.")
-    ] = None,
+    key_file: Annotated[Path | None, Option(help="Keys, one a line; requests need one. Or REGARD_API_KEYS.")] = None,
 ) -> None:
     """Serve models over HTTP: a page, LibreTranslate's interface, OpenAI's, and Regard's own."""
     from regard.serve.server import serve_models
@@ -241,20 +233,16 @@ def serve(
 
 
 def compare(
-    recipes: Annotated[list[Path], typer.Argument(help="Recipes (YAML) for the same data.", show_default=False)],
-    seeds: Annotated[int, typer.Option(min=1, help="Runs of each recipe, each of its own seed.")] = 3,
-    out: Annotated[Path, typer.Option(help="Folder of the runs, the table and the picture.")] = Path("runs/compare"),
-    minutes: Annotated[float | None, typer.Option(help="Time budget of each run. Default: the recipe's.")] = None,
-    setting: Annotated[
-        list[str] | None, typer.Option("--set", help="Override in all recipes, such as train.lr=1e-3.")
-    ] = None,
-    source: Annotated[Path | None, typer.Option(help="Sentences to judge by. Default: validation data.")] = None,
-    target: Annotated[Path | None, typer.Option(help="Their references.")] = None,
-    data: Annotated[
-        str | None, typer.Option(help="Or a corpus such as multi30k-tok/en-de/test, or a file of pairs or examples.")
-    ] = None,
+    recipes: Annotated[list[Path], Argument(help="Recipes (YAML) for the same data.", show_default=False)],
+    seeds: Annotated[int, Option(min=1, help="Runs of each recipe, each of its own seed.")] = 3,
+    out: Annotated[Path, Option(help="Folder of the runs, the table and the picture.")] = Path("runs/compare"),
+    minutes: Annotated[float | None, Option(help="Time budget of each run. Default: the recipe's.")] = None,
+    setting: Settings = None,
+    source: Annotated[Path | None, Option(help="Sentences to judge by. Default: validation data.")] = None,
+    target: Annotated[Path | None, Option(help="Their references.")] = None,
+    data: Annotated[str | None, Option(help="A corpus (multi30k-tok/en-de/test) or file of pairs or examples.")] = None,
     threads: Threads = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The table as JSON.")] = False,
+    as_json: Annotated[bool, Option("--json", help="The table as JSON.")] = False,
 ) -> None:
     """Train several recipes on the same data; one table, one picture.
 
@@ -269,12 +257,12 @@ def compare(
 
 @app.callback(invoke_without_command=True)
 def options(
-    version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    version: Annotated[bool, Option("--version", help="Show the version.")] = False,
+    debug: Annotated[bool, Option("--debug", help="Show tracebacks.")] = False,
 ) -> None:
     if version:
         print(f"regard {__version__}")
-        raise typer.Exit
+        raise Exit
     if debug:
         os.environ["REGARD_DEBUG"] = "1"
 
@@ -285,7 +273,7 @@ def main() -> None:
         program(sys.argv[1:])()
 
 
-def program(arguments: Sequence[str]) -> typer.Typer:
+def program(arguments: Sequence[str]) -> Typer:
     """All commands; some have the options of the model that is named."""
     command, *words = [word for word in arguments if not word.startswith("-")] or [""]
     for name, text in {"run": RUN, **dict.fromkeys(VERBS, RUN), "evaluate": EVALUATE}.items():

@@ -3,20 +3,20 @@
 Their options are those of the model that they are given, as its task declares them.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, fields
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from regard import api
 from regard.cli.lines import Tick, run_lines
+from regard.cli.main import Engine, Folder, Json, Threads
 from regard.errors import UserError
 from regard.exchange.folders import task_of
 from regard.progress import say, warn
@@ -24,13 +24,8 @@ from regard.tasks.registry import TASKS
 from regard.tasks.runnable import Runnable
 from regard.tasks.spec import TaskSpec
 
-Folder = Annotated[Path, typer.Argument(help="A model: Regard's, or in Hugging Face's layout.", show_default=False)]
-Inputs = Annotated[list[Path] | None, typer.Argument(help="Text files; none or - is standard input.")]
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write here; after a kill, go on.")]
-BatchSize = Annotated[int | None, typer.Option(help="Sentences at once. Default: as many as fit well.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
-Engine = Annotated[str, typer.Option(help="native (compiled once), torch, or auto: native where it can.")]
-Threads = Annotated[int | None, typer.Option(help="Processor threads. Default: all.")]
+dumps = partial(json.dumps, ensure_ascii=False)
+BatchSize = Annotated[int | None, Option(help="Sentences at once. Default: as many as fit well.")]
 
 
 def opened(model: Path, **options: Any) -> Runnable:
@@ -44,8 +39,8 @@ def opened(model: Path, **options: Any) -> Runnable:
 def run(
     model: Folder,
     *,
-    inputs: Inputs = None,
-    output: Output = None,
+    inputs: Annotated[list[Path] | None, Argument(help="Text files; none or - is standard input.")] = None,
+    output: Annotated[Path | None, Option("--output", "-o", help="Write here; after a kill, go on.")] = None,
     batch_size: BatchSize = None,
     as_json: Json = False,
     engine: Engine = "auto",
@@ -69,7 +64,7 @@ def run(
         found = ready.predict(texts, options, first=done + 1, tick=tick)
         if not as_json:
             return [each.line for each in found]
-        return [_object({"input": text, **each.data}) for text, each in zip(texts, found, strict=True)]
+        return [dumps({"input": text, **each.data}) for text, each in zip(texts, found, strict=True)]
 
     run_lines(inputs or [], output, repr((ready.name, as_json, options.job())), make)
 
@@ -85,11 +80,7 @@ def evaluate(
 ) -> None:
     """Print how good a model is."""
     found = opened(model, batch_size=batch_size, engine=engine, threads=threads).evaluate(**own)
-    print(_object(found.data) if as_json else "\n".join(found.lines))
-
-
-def _object(data: Mapping[str, Any]) -> str:
-    return json.dumps(data, ensure_ascii=False)
+    print(dumps(found.data) if as_json else "\n".join(found.lines))
 
 
 def _put(text: str) -> None:
@@ -129,6 +120,6 @@ def _parameter(each: Field[Any]) -> inspect.Parameter:
     many, kind = isinstance(each.default, tuple), each.metadata["kind"] or type(each.default)
     hint = list[str] | None if many else kind if each.default is not None else kind | None
     names = [f"--{name}", *(["-o"] if name == "output" else [])]
-    annotation = Annotated[hint, typer.Option(*names, help=each.metadata["help"])]  # type: ignore[valid-type]
+    annotation = Annotated[hint, Option(*names, help=each.metadata["help"])]  # type: ignore[valid-type]
     default = None if many else each.default
     return inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

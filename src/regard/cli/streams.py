@@ -1,9 +1,8 @@
 """Around every command: standard streams that may be closed or full, and errors as a user wants to read them."""
 
-from __future__ import annotations
-
 import io
 import os
+import re
 import sys
 import traceback
 from collections.abc import Iterator
@@ -11,6 +10,8 @@ from contextlib import contextmanager, suppress
 
 from regard.errors import StoppedError, UserError
 
+OPTIONS = {"goes_on": "continue", "start": "from", "settings": "set", "num_best": "nbest"}  # of other names
+SETTING = re.compile("`([a-z_]+)`")
 EXTRAS = dict.fromkeys(("torch", "sacrebleu", "scipy"), "train")
 EXTRAS |= dict.fromkeys(("starlette", "uvicorn", "prometheus_client"), "serve")
 
@@ -60,11 +61,12 @@ def _drop_output() -> None:
 
 
 class _Messages(io.TextIOWrapper):
-    """What cannot be written is dropped: a full disk under a log ends no training."""
+    """What cannot be written is dropped: a full disk under a log ends no training. Settings, which messages name in
+    backticks, become options."""
 
     def write(self, text: str) -> int:
         with suppress(OSError):
-            super().write(text)
+            super().write(SETTING.sub(lambda named: f"--{OPTIONS.get(named[1], named[1].replace('_', '-'))}", text))
         return len(text)
 
     def flush(self) -> None:

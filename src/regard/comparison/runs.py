@@ -1,37 +1,33 @@
 """The runs of a comparison: trained one after another, each in a process of its own, judged, and kept."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-from regard.comparison.judge import Run, judge_of, judge_run, speeds, stored_run
-from regard.comparison.table import Drawn, Table
+from regard.comparison.table import Drawn, Run, Table
 from regard.errors import StoppedError, UserError
 from regard.files import sealed, unsealed, write
 from regard.progress import say
 from regard.recipe import differences
 from regard.tasks.config import BaseRecipe
-from regard.tasks.judging import Given
-from regard.tasks.registry import read_recipe
+from regard.tasks.folder import load_folder
+from regard.tasks.judging import Judge, Judged
+from regard.tasks.registry import TASKS, read_recipe
 from regard.training.asked import Asked
+from regard.training.checkpoint import log_entries, newest
 from regard.training.loop import stop_signals
+from regard.training.plan import Plan
 
+JUDGED = "judged.json"
+TIMED, ROUNDS = 200, 3  # items at most by which a model is timed, and how often
 STOPPED = "stopped; everything is kept, and the same command goes on"
-
-
-class StoppedComparisonError(StoppedError):
-    """Everything that is finished is kept."""
-
-    def __init__(self, message: str, exit_code: int) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
 
 
 @dataclass(frozen=True)
@@ -39,11 +35,9 @@ class Comparison:
     """Runs of recipes by name, in folders OUT/name/seed."""
 
     paths: Mapping[str, Path]
-    recipes: Mapping[str, BaseRecipe]
-    given: Given
+    judge: Judge
     num_seeds: int
     out: Path
-    settings: Sequence[str]
     options: Mapping[str, Any]
     """Of all trainings."""
     command: Sequence[str]
@@ -53,20 +47,20 @@ class Comparison:
         try:
             return self._run()
         except KeyboardInterrupt:
-            raise StoppedComparisonError(STOPPED, 128 + signal.SIGINT) from None
+            raise StoppedError(STOPPED, 128 + signal.SIGINT) from None
 
     def _run(self) -> Table:
         """Finish what is not finished, all recipes of a seed before those of the next; the table grows with them."""
-        every = [(name, seed) for seed in range(self.num_seeds) for name in self.recipes]
-        runs: dict[str, dict[int, Run]] = {name: {} for name in self.recipes}
+        every = [(name, seed) for seed in range(self.num_seeds) for name in self.paths]
+        runs: dict[str, dict[int, Run]] = {name: {} for name in self.paths}
         drawn: Drawn = {}
         for name, seed in every:
-            if self._is_of(name, seed) and (run := stored_run(self._folder(name, seed), self.given)) is not None:
+            if self._is_of(name, seed) and (run := stored_run(self._folder(name, seed), self.judge)) is not None:
                 runs[name][seed] = run
 
         def table(speeds: Mapping[str, float]) -> Table:
             ordered = {name: dict(sorted(each.items())) for name, each in runs.items()}
-            made = Table.of(self.recipes, self.given, self.num_seeds, ordered, speeds, drawn)
+            made = Table.of(self.judge, self.num_seeds, ordered, speeds, drawn)
             made.save(self.out)
             return made
 
@@ -74,7 +68,7 @@ class Comparison:
             if seed not in runs[name]:
                 say(f"{name}, seed {seed}: run {number} of {len(every)}")
                 self._train(name, seed)
-                runs[name][seed] = judge_run(self._folder(name, seed), self._seeded(name, seed), self.given)
+                runs[name][seed] = judge_run(self._folder(name, seed), self.judge)
                 table({})
         return table(self._speeds({name: each[0] for name, each in runs.items()}))
 
@@ -82,7 +76,7 @@ class Comparison:
         return self.out / name / str(seed)
 
     def _seeded(self, name: str, seed: int) -> BaseRecipe:
-        recipe = self.recipes[name]
+        recipe: BaseRecipe = self.judge.recipes[name]
         return replace(recipe, train=replace(recipe.train, seed=recipe.train.seed + seed))
 
     def _is_of(self, name: str, seed: int) -> bool:
@@ -94,53 +88,107 @@ class Comparison:
         folder = self._folder(name, seed)
         if (folder / "README.md").exists() and self._is_of(name, seed):
             return  # trained, and to be judged anew
-        settings = [*self.settings, f"train.seed={self._seeded(name, seed).train.seed}"]
+        settings = [*self.options["settings"], f"train.seed={self._seeded(name, seed).train.seed}"]
         own = {"recipe": str(self.paths[name]), "out": str(folder), "settings": settings}
         code, asked = _call([*self.command, json.dumps({**self.options, **own})])
         if asked or code in (128 + signal.SIGINT, 128 + signal.SIGTERM):
-            raise StoppedComparisonError(STOPPED, asked + 128 if asked else code)
+            raise StoppedError(STOPPED, asked + 128 if asked else code)
         if code:
-            raise StoppedComparisonError(
-                f"{name}, seed {seed}: training failed; what is finished is kept, the same command goes on", code
-            )
+            failed = f"{name}, seed {seed}: training failed; what is finished is kept, the same command goes on"
+            raise StoppedError(failed, code)
 
     def _speeds(self, runs: Mapping[str, Run]) -> dict[str, float]:
         """Of the models of the first seed, measured once for the same runs."""
-        path, judge = self.out / "speed.json", judge_of(next(iter(self.recipes.values())))
-        if judge.answer is None:
+        path, asked = self.out / "speed.json", next(iter(runs.values())).judged.asked
+        if not asked:
             return {}
-        by = [self.given.name, self.num_seeds, self.given.threads, *runs]
+        by = [self.judge.name, self.num_seeds, self.judge.threads, *runs]
         with suppress(OSError, ValueError, KeyError, TypeError):
             stored = unsealed(json.loads(path.read_bytes()))
             if stored["by"] == by:
                 return {name: float(stored["speeds"][name]) for name in runs}
         say("timing the models")
-        folders = {name: self._folder(name, 0) for name in runs}
-        measured = speeds(folders, judge, next(iter(runs.values())).judged.asked, self.given)
+        measured = speeds({name: self._folder(name, 0) for name in runs}, self.judge, asked)
         write(path, sealed({"by": by, "speeds": measured}))
         return measured
 
 
-def comparable(
-    files: Sequence[Path], minutes: float | None, settings: Sequence[str]
-) -> tuple[dict[str, Path], dict[str, BaseRecipe]]:
-    """The files of recipes by their names, and what they say, if they can be compared."""
+def comparable(files: Sequence[Path], options: Mapping[str, Any], **asked: Any) -> tuple[dict[str, Path], Judge]:
+    """The files of recipes by their names, and who judges their models as `asked`, if they can be compared."""
+    common = {name: options[name] for name in ("minutes", "settings")}
     paths: dict[str, Path] = {}
     for path in files:
         if (twin := paths.get(path.stem)) is not None:
             raise UserError(f"{twin} and {path}: both are called {path.stem}; give each once, by its own name")
         paths[path.stem] = path
-    recipes = {name: Asked(path=path, minutes=minutes, settings=settings).recipe()[0] for name, path in paths.items()}
-    (first, recipe), *others = recipes.items()
-    same = {"task", "train.metric", *(f"data.{key}" for key in judge_of(recipe).same)}
+    recipes = {name: Asked(path=path, **common).recipe()[0] for name, path in paths.items()}
+    judge, (first, recipe), *others = judge_of(recipes, **asked), *recipes.items()
+    same = {"task", "train.metric", *(f"data.{key}" for key in judge.same)}
     for name, other in others:
         changed = [line for line in differences(recipe, other) if ".".join(line.split(":")[0].split(".")[:2]) in same]
         if changed:
-            listed = "\n  ".join(changed)
-            raise UserError(
-                f"{paths[first]} and {paths[name]} cannot be compared:\n  {listed}\nmake these equal there, or by --set"
-            )
-    return paths, recipes
+            both, listed = f"{paths[first]} and {paths[name]}", "\n  ".join(changed)
+            raise UserError(f"{both} cannot be compared:\n  {listed}\nmake these equal there, or by `settings`")
+    judge.check()
+    return paths, judge
+
+
+def judge_of(recipes: Mapping[str, BaseRecipe], **asked: Any) -> Judge:
+    """The judge of their task, and what it is asked to judge by."""
+    spec = TASKS[next(iter(recipes.values())).task]
+    if spec.judge is None:
+        raise UserError(f"models for {spec.purpose} cannot be compared yet")
+    return spec.judge(recipes=recipes, **asked)
+
+
+def judge_run(folder: Path, judge: Judge) -> Run:
+    """Judge a run whose training has ended, keep that in its folder, and give back what was kept."""
+    run = Run(judged=judge.judge(opened(folder, judge)), **_cost(folder))
+    write(folder / JUDGED, sealed({"by": judge.name, **asdict(run)}))
+    stored = stored_run(folder, judge)
+    assert stored is not None
+    return stored
+
+
+def stored_run(folder: Path, judge: Judge) -> Run | None:
+    """What was kept of a run, if it was judged by the same."""
+    try:
+        stored = unsealed(json.loads((folder / JUDGED).read_bytes()))
+        if stored.pop("by") != judge.name:
+            return None
+        return Run(**{**stored, "judged": Judged(**stored["judged"])})
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def speeds(folders: Mapping[str, Path], judge: Judge, asked: Sequence[Any]) -> dict[str, float]:
+    """Items a second of each model, the median of rounds that are interleaved, after one that does not count."""
+    sample = asked[:: -(-len(asked) // TIMED)]
+    models = {name: opened(folder, judge) for name, folder in folders.items()}
+    spent: dict[str, list[float]] = {name: [] for name in models}
+    for _ in range(ROUNDS + 1):
+        for name, model in models.items():
+            began = time.perf_counter()
+            judge.answer(model, sample)
+            spent[name].append(time.perf_counter() - began)
+    return {name: len(sample) / median(each[1:]) for name, each in spent.items()}
+
+
+def opened(folder: Path, judge: Judge) -> Any:
+    loaded = load_folder(folder)
+    return loaded.spec.runtime(loaded, threads=judge.threads)
+
+
+def _cost(folder: Path) -> dict[str, Any]:
+    """By the newest checkpoint; updates after it, until patience ended the run, are taken to cost as much as others."""
+    last = log_entries(folder / "metrics.jsonl")[-1]
+    found: dict[str, Any] = {"parameters": Plan.load(folder / "plan.json").parameters}
+    checkpoint, _ = newest(folder / "checkpoints")
+    if checkpoint is None:
+        return {**found, "flops": None, "seconds": last["seconds"]}
+    state = json.loads((checkpoint / "state.json").read_bytes())
+    flops = state["flops"] * max(1.0, last["step"] / state["step"])
+    return {**found, "flops": flops, "seconds": max(state["seconds"], last["seconds"])}
 
 
 def _call(command: Sequence[str]) -> tuple[int, int]:

@@ -1,7 +1,5 @@
 """Which pairs go together: batches of about equal size, from pairs of about equal length."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Running text from files: in pieces of a line, with the ends of documents."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path

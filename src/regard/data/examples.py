@@ -1,7 +1,5 @@
 """Labelled examples, from files of one's own and from known corpora; what is wrong is named by file and line."""
 
-from __future__ import annotations
-
 import difflib
 import json
 import math
@@ -28,9 +26,7 @@ TEXTS = (  # names of columns, two texts before one
 )  # fmt: skip
 COLUMNS = "label", "score", "gold_label", "is_duplicate", "quality"  # the last three of MNLI, QQP, MRPC
 LINE_OF_TITLES = re.compile(r"(?:[^\W\d]\w*(?: \w+)?\t)*[^\W\d][\w-]*")  # a word or two, as columns are called
-TITLE = re.compile(
-    "(.*[_-])?(text|review|comment|title|tweet|class|category|target|sentiment|topic|type|rating|grade|y)"
-)
+TITLE = "(.*[_-])?(text|review|comment|title|tweet|class|category|target|sentiment|topic|type|rating|grade|y)"
 COLA = ["source", "label", "star", "sentence"]  # what its files name nowhere
 RAGGED = ("glue/QQP/", "glue/MNLI/")  # the official files have lines that break off; these are skipped
 NAMED = "call the columns text and label, or first, second and label, in a line of names at the top"
@@ -174,7 +170,7 @@ def _table(path: Path, corpus: str, labelled: bool, *, read: Callable[[object], 
     name = title.rpartition("\t")[2]
     others = [count for label, count in seen.items() if label != name]
     common = labelled and " " not in title and len(others) > 1 and min(others) > 1
-    if title and seen[name] == 1 and others and (common or TITLE.fullmatch(name.lower())):
+    if title and seen[name] == 1 and others and (common or re.fullmatch(TITLE, name.lower())):
         raise UserError(f"{path}, line 1: {name!r:.60} is on no other line, and looks like a column's name; {NAMED}")
 
 

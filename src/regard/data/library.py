@@ -1,7 +1,5 @@
 """What is asked of the `tokenizers` library: models that know no control tokens, and what their symbols spell."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable

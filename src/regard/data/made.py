@@ -1,7 +1,5 @@
 """Corpora by name that need no files of the user's: made on the spot, or shipped with Regard."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Callable, Iterable, Iterator
 from importlib.resources import files

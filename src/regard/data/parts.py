@@ -1,8 +1,6 @@
 """Which parts of the `tokenizers` library a file may name: those of known families, few of them, and none that can run
 away. The library trusts its files: others end in gigabytes, in minutes, or in an abort of the whole process."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Iterator, Mapping

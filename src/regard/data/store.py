@@ -44,9 +44,8 @@ def build(folder: Path, rows: Iterable[tuple[list[int], list[int]]], *, vocabula
 
 def stored(folder: Path, rows: Callable[[], Iterable[tuple[list[int], list[int]]]], *, vocabulary: int) -> Store:
     """The store in a folder, made now if there is none, or one that was damaged: the same data give the same store."""
-    if folder.exists() and files.broken(folder):
-        shutil.rmtree(folder)
-    if not folder.exists():
+    if files.broken(folder):
+        shutil.rmtree(folder, ignore_errors=True)
         build(folder, rows(), vocabulary=vocabulary)
     return Store.open(folder)
 
@@ -101,8 +100,7 @@ class _Writer:
         self.tokens = stack.enter_context((folder / f"{side}.tokens").open("wb"))
         self.offsets = stack.enter_context((folder / f"{side}.offsets").open("wb"))
         self.dtype, self.vocabulary = dtype, vocabulary
-        self.ids: list[int] = []
-        self.ends = [0]
+        self.ids, self.ends = list[int](), [0]
         self.rows, self.written = 0, 0
 
     def add(self, ids: list[int]) -> None:

@@ -1,7 +1,5 @@
 """Text from files, a line at a time: nothing is guessed, and what is wrong is named by file and line."""
 
-from __future__ import annotations
-
 import difflib
 import gzip
 import json
@@ -9,7 +7,8 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache, partial
+from contextlib import contextmanager
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
@@ -17,7 +16,7 @@ from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
 from regard.data.config import PairsConfig
 from regard.data.made import MADE, check_split
 from regard.errors import UserError
-from regard.files import cannot_read, open_regular
+from regard.files import cannot_read, open_hashed, open_regular
 
 T = TypeVar("T")
 LONGEST = 1 << 20  # bytes in a line; a longer one is no sentence
@@ -47,7 +46,7 @@ def lines(path: Path, *, strict: bool) -> Iterator[str]:
     try:
         with _open(path) as file:
             most, start = LONGEST + 1 if strict else -1, 0
-            for number, raw in enumerate(iter(lambda: file.readline(most), b""), 1):
+            for number, raw in enumerate(iter(partial(file.readline, most), b""), 1):
                 line = _decode(raw, path, number, start) if strict else raw.decode("utf-8", "replace")
                 yield (line.removeprefix(MARK) if number == 1 else line).removesuffix("\n").removesuffix("\r")
                 start += len(raw)
@@ -111,25 +110,6 @@ def check_regular(path: Path) -> Path:
     return path
 
 
-def count_lines(config: PairsConfig) -> int:
-    """How many pairs there are, without reading them: the line ends of the file, or of the source."""
-    config = located(config)
-    if config.corpus is not None:
-        return 0  # made in no time
-    path, *_ = map(check_regular, files_of(config))
-    try:
-        return _line_ends(path, path.stat().st_size, path.stat().st_mtime_ns)
-    except (OSError, EOFError, zlib.error):
-        return 0  # reading it will say what is wrong
-
-
-@lru_cache
-def _line_ends(path: Path, size: int, changed: int) -> int:
-    """Of a file of this size, last changed then: counted once in a process."""
-    with _open(path) as file:
-        return sum(block.count(b"\n") for block in iter(partial(file.read, 1 << 20), b""))
-
-
 def located(config: PairsConfig) -> PairsConfig:
     """With files in the place of a corpus's name, if it is kept in files."""
     if config.corpus is None or config.corpus in LISTS or re.fullmatch(rf"({'|'.join(MADE)})/[^/]+", config.corpus):
@@ -157,11 +137,14 @@ def kept(name: str) -> Path:
     return path
 
 
-def _open(path: Path) -> BinaryIO:
+@contextmanager
+def _open(path: Path) -> Iterator[BinaryIO]:
     try:
-        return cast(BinaryIO, gzip.open(path)) if path.name.endswith(".gz") else path.open("rb")
+        raw = open_hashed(path)
     except ValueError as error:  # a name with a NUL in it
         raise cannot_read(path, error) from error
+    with raw:
+        yield cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if path.name.endswith(".gz") else raw
 
 
 def _decode(raw: bytes, path: Path, number: int, start: int) -> str:

@@ -51,7 +51,7 @@ class Forbid(Filter):
     words: Sequence[int]
 
     def apply(self, log_probs: Tensor, history: Tensor) -> Tensor:
-        words = [word for word in self.words if word < log_probs.shape[1]]  # a config.json may name others
+        words = [word for word in self.words if 0 <= word < log_probs.shape[1]]  # a config.json may name others
         index = torch.tensor(words, dtype=torch.long, device=log_probs.device)
         return log_probs.index_fill(1, index, -torch.inf)
 
@@ -130,7 +130,8 @@ class Listen(Filter):
             return log_probs
         stops = torch.tensor([self.heard(row) for row in history.tolist()])[:, None]
         over = torch.full_like(log_probs, -torch.inf).index_fill(1, torch.tensor([self.end]), 0.0)
-        return torch.where(stops, over, log_probs) if stops.any() else log_probs
+        ends = self.end >= 0 and stops.any()  # without an end mark, it goes on to its longest
+        return torch.where(stops, over, log_probs) if ends else log_probs
 
 
 def apply_all(filters: Sequence[Filter], log_probs: Tensor, history: Tensor) -> Tensor:

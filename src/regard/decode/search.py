@@ -1,7 +1,5 @@
 """One door to every search."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

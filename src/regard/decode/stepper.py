@@ -1,7 +1,5 @@
 """Stepper: all that decoding knows of a model."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, Self, TypeVar
 

@@ -1,7 +1,5 @@
 """What a search is asked to do; and the searches that go word by word, without looking back: greedy and sampling."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar

@@ -1,7 +1,5 @@
 """The native engine's library, compiled on first use into a private cache."""
 
-from __future__ import annotations
-
 import ctypes as c
 import os
 import platform
@@ -36,14 +34,16 @@ def compiler() -> str | None:
 
 
 @cache
-def library() -> c.CDLL:
-    """Compiled if need be; a library is never loaded from anywhere but the user's own cache."""
+def library(*sizes: int) -> c.CDLL:
+    """Compiled if need be, with structures of these sizes; it is loaded from nowhere but the user's own cache."""
     path = _built()
     try:
         found = c.CDLL(str(path))
     except OSError as error:
         raise NoLibraryError(f"{path}: cannot be loaded ({error}); remove it, and it is compiled again") from error
     found.regard_size.restype = c.c_int64
+    if any(found.regard_size(i) != size for i, size in enumerate(sizes)):
+        raise NoLibraryError("the native engine is of another version; install Regard again, or use `engine` torch")
     found.regard_close.argtypes = [c.c_void_p]
     found.regard_decode.argtypes = [c.c_void_p, c.c_void_p, c.c_int32, c.c_char_p, c.c_int64]
     return found
@@ -59,7 +59,7 @@ def _built() -> Path:
         return path / LIBRARY
     using = compiler()
     if using is None:
-        raise NoLibraryError("the native engine needs a C++ compiler, once; install g++, or use --engine torch")
+        raise NoLibraryError("the native engine needs a C++ compiler, once; install g++, or use `engine` torch")
     say("compiling the native engine (once, some seconds)")
     try:
         with tempfile.TemporaryDirectory(dir=folder) as place:
@@ -73,12 +73,12 @@ def _built() -> Path:
                 aside.rename(path)
     except subprocess.CalledProcessError as error:
         raise NoLibraryError(
-            f"{using} cannot compile the native engine: {error.stderr[-500:]}; use --engine torch"
+            f"{using} cannot compile the native engine: {error.stderr[-500:]}; use `engine` torch"
         ) from error
     except (OSError, subprocess.TimeoutExpired) as error:
         raise NoLibraryError(
             f"the native engine cannot be compiled into {folder} ({error}); set XDG_CACHE_HOME to a folder of yours, "
-            "or use --engine torch"
+            "or use `engine` torch"
         ) from error
     return path / LIBRARY
 

@@ -1,14 +1,12 @@
 """How a model is run: one way for validation, test, `run` and `serve`, and the choice of who does it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol, get_args
 
 from regard.decode.config import Hypothesis, Search
 from regard.engine.build import NoLibraryError, compiler
-from regard.engine.prepare import Prepared, prepare, refusal, weights_of
+from regard.engine.prepare import Prepared, prepared_of, refusal
 from regard.errors import UserError
 from regard.models.config import ModelConfig
 from regard.progress import warn
@@ -50,7 +48,7 @@ def choose(
 ) -> Engine:
     """The engine of that name; auto is the native one, in float32, where it can have the model, and else torch's."""
     if name not in get_args(EngineName):
-        raise UserError(f"--engine {name}: there is no such engine; choose {', '.join(get_args(EngineName))}")
+        raise UserError(f"`engine` {name}: there is no such engine; choose {', '.join(get_args(EngineName))}")
     if batch_size is not None and batch_size < 1:
         raise UserError(f"batch size {batch_size} holds no sentence; use 1 or more")
     if name == "native" or (name == "auto" and refusal(config) is None and compiler() is not None):
@@ -70,6 +68,4 @@ def choose(
 
 def engine_of(model: Any, threads: int) -> Engine:
     """For a model that PyTorch holds, as it is now."""
-    return choose(
-        "auto", model.config, lambda: model, lambda: prepare(model.config, weights_of(model)), threads=threads
-    )
+    return choose("auto", model.config, lambda: model, lambda: prepared_of(model), threads=threads)

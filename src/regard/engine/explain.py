@@ -4,8 +4,6 @@ Decoding takes the fast path and keeps no weights. Afterwards one teacher-forced
 reference kernel, gives every layer's and head's weights, whatever search found the output.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any

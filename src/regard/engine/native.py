@@ -31,7 +31,7 @@ CTold = c.CFUNCTYPE(None, c.c_int64)
 
 
 class CSettings(c.Structure):
-    _fields_ = [(f.name, c.c_int64 if f.type == "int" else c.c_double) for f in fields(Settings)]
+    _fields_ = [(f.name, c.c_int64 if f.type is int else c.c_double) for f in fields(Settings)]
 
 
 class CTensor(c.Structure):
@@ -82,9 +82,7 @@ class NativeEngine:
     ) -> None:
         self.model = replace(model, arrays=together(model.arrays))
         self.threads, self.batch_size = threads, batch_size
-        self.library = library()
-        sizes = [self.library.regard_size(i) for i in range(3)]
-        assert sizes == [*map(c.sizeof, (CSettings, CTensor, CJob))], "these are not the structures of native/*.hpp"
+        self.library = library(*map(c.sizeof, (CSettings, CTensor, CJob)))
         self.level = self.library.regard_level() if level is None else level
         self.made: Array | None = None
         self.whole: NativeEngine | None = None  # whose model this is, if it is not its own

@@ -1,10 +1,9 @@
 """Weights as the native engine holds them: in panels of 16 columns, in float32 or in bytes, without torch."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, cast
 
@@ -76,16 +75,18 @@ def refusal(config: ModelConfig) -> str | None:
     """Why the native engine cannot have a model, or None."""
     if not isinstance(config, TransformerConfig | GptConfig):
         return f"kind: {config.kind}, only transformer and gpt"
-    position, names = config.position, (*ACTIVATIONS, *GATED)
-    known = {
-        f"activation: {config.activation}, only {', '.join(names)}": config.activation in names,
-        f"norm: {config.norm}, only layer and rms": config.norm in ("layer", "rms"),
-        f"placement: {config.placement}, only {', '.join(PLACEMENTS)}": config.placement in PLACEMENTS,
-        f"score: {config.score}, only scaled_dot and dot": config.score in ("scaled_dot", "dot"),
-        f"position.kind: {position.kind}, only {', '.join(POSITIONS)}": position.kind in POSITIONS,
-        f"position.place: {position.place}, only embedding": position.place == "embedding",
-    }
-    return next((reason for reason, fits in known.items() if not fits), None)
+    if config.end < 0:
+        return "end: none, only a token"
+    scores, activations = ("scaled_dot", "dot"), (*ACTIVATIONS, *GATED)
+    known = {"activation": activations, "norm": ("layer", "rms"), "placement": PLACEMENTS, "score": scores}
+    return next(refusals(config, {**known, "position.kind": POSITIONS, "position.place": ("embedding",)}), None)
+
+
+def refusals(config: ModelConfig, known: Mapping[str, Iterable[str]]) -> Iterator[str]:
+    """Why an engine or a tool cannot have a model: settings with a value that is none of the known ones."""
+    for name, values in known.items():
+        if (value := attrgetter(name)(config)) not in values:
+            yield f"{name}: {value}, only {', '.join(values)}"
 
 
 def prepare(config: ModelConfig, weights: Mapping[str, Array], *, small: bool = False) -> Prepared:
@@ -97,9 +98,10 @@ def prepare(config: ModelConfig, weights: Mapping[str, Array], *, small: bool = 
     return Prepared(settings, config.start, config.position, arrays, preparation.places())
 
 
-def weights_of(model: Any) -> dict[str, Array]:
-    """Of a model that PyTorch holds."""
-    return {name: p.detach().float().numpy() for name, p in model.named_parameters()}
+def prepared_of(model: Any, *, small: bool = False) -> Prepared:
+    """The same of a model that PyTorch holds."""
+    weights = {name: p.detach().float().numpy() for name, p in model.named_parameters()}
+    return prepare(model.config, weights, small=small)
 
 
 def write_prepared(path: Path, prepared: Prepared) -> None:
@@ -157,36 +159,22 @@ def read_arrays(path: Path, kinds: tuple[str, ...]) -> tuple[dict[str, Array], d
 
 def _checked(config: ModelConfig) -> NativeConfig:
     if reason := refusal(config):
-        raise UserError(f"the native engine cannot have model.{reason}; use --engine torch")
+        raise UserError(f"the native engine cannot have model.{reason}; use `engine` torch")
     return cast(NativeConfig, config)
 
 
 def _settings(config: NativeConfig, small: bool) -> Settings:
     attention, root = config.attention, config.width**0.5 if config.scaled_embedding else 1.0
     return Settings(
-        width=config.width,
-        hidden=config.hidden,
-        heads=config.num_heads,
-        groups=attention.groups,
-        head=attention.head_width,
-        encoder_layers=config.encoder_layers,
-        decoder_layers=config.decoder_layers,
-        source_words=config.source_vocabulary,
-        target_words=config.target_vocabulary,
-        end=config.end,
-        activation=ACTIVATIONS[GATED.get(config.activation, config.activation)],
-        gated=int(config.activation in GATED),
-        rms=int(config.norm == "rms"),
-        placement=PLACEMENTS[config.placement],
-        embedding_norm=int(config.embedding_norm),
-        rotary=int(config.position.kind == "rotary"),
-        context=config.context or 0,
-        bytes=1 if small else 4,
-        eps=config.norm_eps,
-        scale=attention.head_width**-0.5 if config.score == "scaled_dot" else 1.0,
-        source_scale=root,
-        target_scale=root,
-    )
+        width=config.width, hidden=config.hidden, heads=config.num_heads, groups=attention.groups,
+        head=attention.head_width, encoder_layers=config.encoder_layers, decoder_layers=config.decoder_layers,
+        source_words=config.source_vocabulary, target_words=config.target_vocabulary, end=config.end,
+        activation=ACTIVATIONS[GATED.get(config.activation, config.activation)], placement=PLACEMENTS[config.placement],
+        gated=int(config.activation in GATED), rms=int(config.norm == "rms"), embedding_norm=int(config.embedding_norm),
+        rotary=int(config.position.kind == "rotary"), context=config.context or 0, bytes=1 if small else 4,
+        eps=config.norm_eps, scale=attention.head_width**-0.5 if config.score == "scaled_dot" else 1.0,
+        source_scale=root, target_scale=root,
+    )  # fmt: skip
 
 
 class Preparation:

@@ -1,7 +1,5 @@
 """The torch engine: any Stepper and any search, in batches of like length. The reference for every other engine."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -63,9 +61,7 @@ class TorchEngine:
         size = search.size if isinstance(search, Beam) else 1
         told = search.max_length if self.prompted else 0
         share = max(LEAST, -(-len(sources) // self.threads))
-        return by_length(
-            sources, lambda longest: self.batch_size or max(1, min(share, self.tokens // ((longest + told) * size)))
-        )
+        return by_length(sources, lambda n: self.batch_size or max(1, min(share, self.tokens // ((n + told) * size))))
 
 
 @contextmanager

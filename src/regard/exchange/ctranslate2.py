@@ -1,7 +1,5 @@
 """Models for CTranslate2, written by its own specifications."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +8,7 @@ from torch import Tensor, nn
 
 from regard.attention.encoding import Learned
 from regard.attention.position import Added, Shaw
+from regard.engine.prepare import refusals
 from regard.errors import UserError
 from regard.exchange.installed import installed
 from regard.models.gpt import Gpt
@@ -79,14 +78,10 @@ def _refusals(model: Any) -> list[str]:
     config = model.config
     if not isinstance(model, Transformer | Gpt):
         return [f"kind: {config.kind}, only transformer and gpt"]
-    place, positions = config.position, POSITIONS + ("alibi",) * (not config.encoder_layers)
-    known = {
-        f"placement: {config.placement}, only pre and post": config.placement != "none",
-        f"score: {config.score}, only scaled_dot": config.score == "scaled_dot",
-        f"position.kind: {place.kind}, only {', '.join(positions)}": place.kind in positions,
-        f"position.place: {place.place}, only embedding": place.place == "embedding",
-    }
-    return [reason for reason, fits in known.items() if not fits]
+    positions = POSITIONS + ("alibi",) * (not config.encoder_layers)
+    known = {"placement": ("pre", "post"), "score": ("scaled_dot",), "position.place": ("embedding",)}
+    marks = ["start and end: not both, only tokens"] * (min(config.start, config.end) < 0)
+    return [*refusals(config, {**known, "position.kind": positions}), *marks]
 
 
 def _shape(config: Any, specs: Any) -> dict[str, Any]:

@@ -1,59 +1,83 @@
-"""Models for other tools, each checked on the spot: the same few texts are decoded here and there."""
-
-from __future__ import annotations
+"""Models of other tools, and for them, each checked on the spot: the same few texts are decoded here and there."""
 
 import copy
 import json
 import os
+import re
+import time
 from collections.abc import Callable, Sequence
+from importlib.resources import files
 from itertools import chain, cycle
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import torch
 from tokenizers import Tokenizer as Library
 
+from regard import __version__
 from regard.data.tokenizer import SHOWN_UNKNOWN, UNKNOWN, ForeignTokenizer, Tokenizer
-from regard.decode.config import Greedy
+from regard.decode.config import Greedy, Hypothesis
+from regard.engine.engine import Engine
+from regard.engine.native import NativeEngine
+from regard.engine.prepare import NATIVE, prepared_of, write_prepared
 from regard.engine.torch import TorchEngine
 from regard.errors import UserError
 from regard.exchange.ctranslate2 import decode_ctranslate2, write_ctranslate2
-from regard.exchange.huggingface import GENERATION, compare_numbers, kind_of, write_folder, write_reader
+from regard.exchange.huggingface import GENERATION, compare_numbers, kind_of, read_folder, write_folder, write_reader
 from regard.exchange.installed import installed
 from regard.exchange.onnx import write_onnx
 from regard.exchange.onnxrun import OnnxModel
-from regard.exchange.readme import write_readme
 from regard.exchange.vocabulary import write_tokenizer
 from regard.files import new_folder, write
 from regard.rng import Key
 from regard.shapes import Padded
-from regard.tasks.folder import Loaded
+from regard.tasks.folder import Loaded, load_folder, save_model, save_settings, save_tokenizers
+from regard.tasks.translation.task import log_probs
 
 AT_RANDOM, LONGEST = 8, 48  # texts of words at random that are decoded both ways, and tokens of an output at most
+PRECISIONS = ("int8", "float32")  # of the native engine
 NEVER = -1e4  # a bias that half precision can hold
 Rows = list[list[int]]
 Checked = tuple[str, Rows]  # how a check went, and what was written
 
 
-def export(loaded: Loaded, kind: str, out: Path, texts: Sequence[str] = ()) -> str:
+def export(loaded: Loaded, kind: str, out: Path, texts: Sequence[str] = (), precision: str = "int8") -> str:
     """Write a model, run texts (or words at random) both ways, and tell how that went; a failed one is undone."""
-    if kind not in FORMATS:
-        raise UserError(f"--to {kind}: there is no such format; choose native, {', '.join(FORMATS)}")
+    if kind not in ("native", *FORMATS):
+        raise UserError(f"`to` {kind}: there is no such format; choose native, {', '.join(FORMATS)}")
     if loaded.spec.form == "example" and kind != "huggingface":
-        raise UserError(f"--to {kind} is for models that write; a reader goes --to huggingface")
+        raise UserError(f"`to` {kind} is for models that write; a reader goes `to` huggingface")
     tokenizers = loaded.words
     new_place(out)
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     with new_folder(out) as folder:
-        portable = "words" not in tokenizers.source.content()  # else its ids are not those of its library's file
-        if portable:
-            _write_words(folder, loaded)
         texts, rows = read_texts(loaded, texts)
-        summary, outputs = FORMATS[kind](loaded, folder, rows)
-        if portable:
+        if kind == "native":
+            summary = _native(loaded, folder, rows, precision)
+        elif "words" in tokenizers.source.content():  # its ids are not those of its library's file
+            summary, _ = FORMATS[kind](loaded, folder, rows)
+            summary += "; without a tokenizer: use the sentencepiece models that it came with"
+        else:
+            for place, tokenizer in zip(_sides(folder, loaded), (tokenizers.source, tokenizers.target), strict=True):
+                write_tokenizer(place, tokenizer, loaded)
+            summary, outputs = FORMATS[kind](loaded, folder, rows)
             _check_words(loaded, folder, texts, rows, outputs)
         write_readme(folder, kind, loaded, out.name, texts[:1], longest(loaded, 256))
-    return summary if portable else f"{summary}; without a tokenizer: use the sentencepiece models that it came with"
+    return summary
+
+
+def import_folder(path: Path, out: Path) -> str:
+    """Bring what a foreign folder holds into one of Regard's, and tell what that is."""
+    loaded = read_folder(path)
+    model, words = loaded.model, loaded.words.target.vocabulary
+    count = sum(p.numel() for p in model.parameters())
+    new_place(out)
+    with new_folder(out) as folder:
+        save_tokenizers(folder, loaded.words)
+        save_model(folder, model, loaded.task, loaded.search, loaded.max_length, {})
+        write_readme(folder, "import", loaded, f"{out.name}, brought to Regard from {path.name}", ["a text"])
+    return f"{model.config.kind} for {loaded.task}, {count:,} parameters, {words:,} words; the model is in {out}"
 
 
 def new_place(out: Path) -> None:
@@ -62,6 +86,38 @@ def new_place(out: Path) -> None:
         raise UserError(f"{out}: is there already; name a new folder")
     if out.is_dir():
         out.rmdir()
+
+
+def _native(loaded: Loaded, folder: Path, rows: Rows, precision: str) -> str:
+    """For the native engine, which runs it without torch; texts are decoded by both engines."""
+    if precision not in PRECISIONS:
+        raise UserError(f"`precision` {precision}: there is no such; choose {' or '.join(PRECISIONS)}")
+    write_prepared(folder / NATIVE, prepared_of(loaded.model, small=precision == "int8"))
+    save_tokenizers(folder, loaded.words)
+    save_settings(folder, loaded.config, loaded.task, loaded.search, loaded.max_length, {})
+    reference, before = _timed(TorchEngine(loaded.model), loaded, rows)
+    outputs, after = _timed(NativeEngine(load_folder(folder).native()), loaded, rows)
+    return f"{precision}: {_compared(loaded, rows, reference, outputs)}, {before / after:.1f} times as fast as torch"
+
+
+def _timed(engine: Engine, loaded: Loaded, rows: Rows) -> tuple[list[Hypothesis], float]:
+    engine.decode(rows[:1], loaded.search)
+    began = time.perf_counter()
+    outputs = [best[0] for best in engine.decode(rows, loaded.search)]
+    return outputs, time.perf_counter() - began
+
+
+def _compared(loaded: Loaded, rows: Rows, before: list[Hypothesis], after: list[Hypothesis]) -> str:
+    """How many outputs are the same, and how likely all are by the model itself, as it was."""
+    same = sum(a.tokens == b.tokens for a, b in zip(before, after, strict=True))
+    summary = f"{same} of {len(rows)} outputs are the same"
+    if loaded.spec.form != "source":
+        return summary
+    likely = []
+    for outputs in (before, after):
+        targets = [h.tokens[:-1] if h.tokens[-1] == loaded.config.end else h.tokens for h in outputs]
+        likely.append(float(log_probs(loaded.model, rows, targets).sum() / sum(len(h.tokens) for h in outputs)))
+    return f"{summary}; log-probability a token, by the model as it was, {likely[0]:.4f} before, {likely[1]:.4f} now"
 
 
 def _huggingface(loaded: Loaded, folder: Path, rows: Rows) -> Checked:
@@ -75,8 +131,9 @@ def _huggingface(loaded: Loaded, folder: Path, rows: Rows) -> Checked:
         vectors = ((model(Padded.of([row])), theirs(torch.tensor([row])).last_hidden_state) for row in rows)
         return f"{kind}, {compare_numbers(vectors, 'vectors of')}", []
     goes_on = _goes_on(loaded)
-    marks = {"pad_token_id": model.end, "eos_token_id": model.end, "bos_token_id": model.start}
-    marks |= {} if goes_on else {"pad_token_id": model.start, "decoder_start_token_id": model.start}
+    start, end = (mark if mark >= 0 else None for mark in (model.start, model.end))
+    marks = {"pad_token_id": end, "eos_token_id": end, "bos_token_id": start}
+    marks |= {} if goes_on else {"pad_token_id": start, "decoder_start_token_id": start}
     marks |= {"bad_words_ids": [[i] for i in loaded.search.never]} if loaded.search.never else {}
     write(folder / GENERATION, json.dumps(marks).encode())
     theirs = (hf.AutoModelForCausalLM if goes_on else hf.AutoModelForSeq2SeqLM).from_pretrained(folder).eval()
@@ -131,12 +188,6 @@ def _goes_on(loaded: Loaded) -> bool:
 def _sides(folder: Path, loaded: Loaded) -> list[Path]:
     """The folders of source and target tokenizer, which may be one."""
     return [folder] * 2 if loaded.words.source is loaded.words.target else [folder / "source", folder / "target"]
-
-
-def _write_words(folder: Path, loaded: Loaded) -> None:
-    form = {"whole": not _goes_on(loaded), "reads": loaded.spec.form == "example"}
-    for place, tokenizer in zip(_sides(folder, loaded), (loaded.words.source, loaded.words.target), strict=True):
-        write_tokenizer(place, tokenizer, start=loaded.model.start, max_length=loaded.max_length, **form)
 
 
 def _check_words(loaded: Loaded, folder: Path, texts: list[str], rows: Rows, outputs: Rows) -> None:
@@ -206,8 +257,22 @@ def _compare(loaded: Loaded, rows: Rows, outputs: Rows, where: str) -> Checked:
     return f"checked: {len(rows)} of {len(rows)} texts decode to the same tokens here and in {where}", whole
 
 
-FORMATS: dict[str, Callable[[Loaded, Path, Rows], Checked]] = {
-    "huggingface": _huggingface,
-    "ctranslate2": _ctranslate2,
-    "onnx": _onnx,
-}
+def write_readme(folder: Path, kind: str, loaded: Loaded, name: str, texts: list[str], longest: int = 0) -> None:
+    """What a folder is, and the lines that run it by its files alone: of usage.md the parts of this format and task."""
+    usage = files(__package__).joinpath("usage.md").read_text("utf-8")
+    page, *parts = re.split(r"^# ([a-z][\w ]*)\n", usage, flags=re.MULTILINE)
+    sections, source = dict(zip(parts[::2], parts[1::2], strict=True)), loaded.words.source
+    sides = {side: "" if source is loaded.words.target else f"{side}/" for side in ("source", "target")}
+    values = {"name": name, "model": loaded.config.kind, "task": loaded.task, "version": __version__, **sides}
+    values |= {"texts": json.dumps(texts, ensure_ascii=False), "longest": str(longest)}
+    values["pooled"] = "states[0]" if getattr(loaded.config, "pooling", "") == "first" else "states.mean(0)"
+    values["tags"] = ", ".join(f"`<2{tag}>`" for tag in source.tags)
+    asked = f"{kind} {loaded.task}" if f"{kind} {loaded.task}" in sections else "native code"
+    more = {"tags": source.tags and loaded.spec.form == "source", "without a tokenizer": "words" in source.content()}
+    notes = sections[kind] + "".join(sections[name] for name, is_so in more.items() if is_so and asked != "native code")
+    code, notes = (Template(text).substitute(values).strip() for text in (sections[asked], notes))
+    write(folder / "README.md", Template(page).substitute(values, code=code, notes=notes).encode())
+
+
+Write = Callable[[Loaded, Path, Rows], Checked]
+FORMATS: dict[str, Write] = {"huggingface": _huggingface, "ctranslate2": _ctranslate2, "onnx": _onnx}

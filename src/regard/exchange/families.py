@@ -1,7 +1,5 @@
 """The settings of Hugging Face's GPT-2, Llama, BERT, Marian, Pegasus and BART, and what they are here; both ways."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
@@ -9,13 +7,13 @@ from typing import Any
 
 from regard.attention.config import PositionConfig
 from regard.errors import UserError
-from regard.exchange import names
-from regard.exchange.weights import Rule
+from regard.exchange import weights
 from regard.models.config import BertConfig, GptConfig, ModelConfig, TransformerConfig
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
 ACTIVATIONS |= {"silu": "silu", "swish": "silu"}
 LARGEST = 1 << 31
+NO_MARK = -1  # the start or end of a model that has none
 FRACTIONS = ("eps", "epsilon", "theta")  # end the names of numbers that need not be whole
 
 
@@ -82,7 +80,7 @@ class Family:
     """Switches and ids of tokens, as they are where a folder does not say; `writes` has what they are here."""
     writes: dict[str, Any]
     """All else that is written: the name of a setting of ours, a function of them all, or what is always the same."""
-    rules: Callable[[Any], list[Rule]]
+    rules: Callable[[Any], list[weights.Rule]]
     prefix: str
     """Of their names; it is missing where the trunk alone was saved."""
     ignored: str
@@ -101,12 +99,13 @@ class Family:
         settings |= {ours: given.rate(theirs) for theirs, ours in self.rates.items()}
         settings |= self.read(given)
         for name, default in self.defaults.items():
-            switch = isinstance(default, bool)
-            settings[self.writes[name]] = (
-                given.only(name, default, True, False) if switch else given.token(name, default)
-            )
+            value = given.only(name, default, True, False) if isinstance(default, bool) else given.token(name, default)
+            settings[self.writes[name]] = value
         if given.problems:
             raise UserError("; ".join(given.problems))
+        for name, mark in (("bos_token_id", "start"), ("eos_token_id", "end")) if self.shape is GptConfig else ():
+            if values.get(name, 0) is None or not 0 <= settings[mark] < settings["vocabulary"]:
+                settings[mark] = NO_MARK
         return self.shape(**{**settings, **self.fixed})
 
     def to_theirs(self, config: Any) -> dict[str, Any]:
@@ -126,7 +125,8 @@ class Family:
             values[self.activation] = next(t for t, ours in ACTIVATIONS.items() if ours == config.activation)
         for name, value in self.writes.items():
             value = attrgetter(value) if isinstance(value, str) else value
-            values[name] = value(config) if callable(value) else value
+            value = value(config) if callable(value) else value
+            values[name] = None if value == NO_MARK else value
         return {"architectures": [self.architecture], **self.known, **values}
 
 
@@ -187,10 +187,6 @@ def _read_pair(given: Given) -> dict[str, Any]:
     return {"source_vocabulary": given.number("vocab_size"), "position": PositionConfig(layout="halves")}
 
 
-def _read_bart(given: Given) -> dict[str, Any]:
-    return {**_read_pair(given), "position": _learned(given)}
-
-
 _PLAIN = {"norm": "layer", "bias": True, "score": "scaled_dot", "head_width": None, "num_kv_heads": None}
 _STACK = {"vocab_size": "vocabulary", "hidden_size": "width", "intermediate_size": "hidden",
           "num_hidden_layers": "num_layers", "num_attention_heads": "num_heads"}  # fmt: skip
@@ -210,7 +206,7 @@ _LLAMA = Family(
         "max_position_embeddings": lambda config: config.context or 2048, "attention_bias": "bias", "mlp_bias": "bias",
         "tie_word_embeddings": "tied", "bos_token_id": "start", "eos_token_id": "end",
     },
-    rules=names.llama,
+    rules=weights.llama,
     prefix="model.",
     ignored=r"lm_head\.weight|.*rotary_emb\.inv_freq",
 )  # fmt: skip
@@ -235,7 +231,7 @@ _MARIAN = Family(
         "pad_token_id": lambda config: config.start if 0 in (config.start, config.end) else 0, "bos_token_id": "start",
         "max_position_embeddings": 1024,
     },
-    rules=names.encoder_decoder,
+    rules=weights.encoder_decoder,
     prefix="model.",
     ignored=_REPEATED + r"|.*embed_positions\.weight",
 )  # fmt: skip
@@ -255,7 +251,7 @@ FAMILIES: dict[str, Family] = {
         defaults={"bos_token_id": 50256, "eos_token_id": 50256, "tie_word_embeddings": True},
         writes={"n_inner": "hidden", "n_positions": "position.max_length",
                 "bos_token_id": "start", "eos_token_id": "end", "tie_word_embeddings": "tied"},
-        rules=names.gpt2,
+        rules=weights.gpt2,
         prefix="transformer.",
         ignored=r"lm_head\.weight|.*\.attn\.(masked_)?bias",
     ),
@@ -276,7 +272,7 @@ FAMILIES: dict[str, Family] = {
             "max_position_embeddings": "position.max_length", "tie_word_embeddings": "tied", "pad_token_id": 0,
             "cls_token_id": "start", "sep_token_id": "end", "mask_token_id": "mask",
         },
-        rules=names.bert,
+        rules=weights.bert,
         prefix="bert.",
         ignored=r".*position_ids|cls\.predictions\.decoder\.(weight|bias)",
     ),
@@ -295,7 +291,7 @@ FAMILIES: dict[str, Family] = {
         known={name: _MARIAN.known[name] for name in
                ("tie_word_embeddings", "normalize_before", "add_final_layer_norm")},
         positions="learned",
-        read=_read_bart,
+        read=lambda given: {**_read_pair(given), "position": _learned(given)},
         writes={**_MARIAN.writes, "max_position_embeddings": "position.max_length"},
         ignored=_REPEATED,
     ),

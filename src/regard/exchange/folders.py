@@ -1,7 +1,5 @@
 """Models from anywhere: folders of ours, and whatever else is known."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -44,11 +42,6 @@ def load_any(path: Path) -> Loaded:
     path = placed(path)
     if read_json(path).get("format") == FORMAT:
         return load_folder(path)
-    return load_foreign(path)
-
-
-def load_foreign(path: Path) -> Loaded:
-    """A folder in Hugging Face's layout."""
     from regard.exchange.huggingface import read_folder  # here, so that folders of ours cost no torch
 
     return read_folder(path)
@@ -68,9 +61,7 @@ def words_of(path: Path) -> Tokenizers:
 
     folder = placed(path)
     if not folder.exists():
-        raise UserError(
-            f"{folder}: is no folder, and no installed package of that name carries a model; check the name"
-        )
+        raise UserError(f"{folder}: is no folder, and no installed package of that name has a model; check the name")
     if any((folder / name).is_file() for name in ("recipe.yaml", "tokenizer-source.json")):
         return load_tokenizers(folder)
     if (folder / CONFIG).is_file():
@@ -79,7 +70,5 @@ def words_of(path: Path) -> Tokenizers:
         alone = read_tokenizer(folder)
         tokenizers = None if alone is None else Tokenizers(alone, alone)
     if tokenizers is None:
-        raise UserError(
-            f"{folder}: holds no tokenizer; it needs tokenizer.json, vocab.json and merges.txt, or vocab.txt"
-        )
+        raise UserError(f"{folder}: has no tokenizer; it needs tokenizer.json, vocab.json and merges.txt, or vocab.txt")
     return tokenizers

@@ -1,7 +1,5 @@
 """Folders in Hugging Face's layout, read and written."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,13 +14,14 @@ from torch import Tensor, nn
 from regard.attention.encoding import Sinusoid
 from regard.data.tokenizer import MASK, Tokenizers
 from regard.errors import UserError
-from regard.exchange.families import FAMILIES, Given
+from regard.exchange.families import FAMILIES, NO_MARK, Given
 from regard.exchange.installed import installed
 from regard.exchange.weights import read_weights
 from regard.exchange.words import llama_tokenizer, marian_tokenizers, read_tokenizer
 from regard.files import read_regular, write
 from regard.models.build import MODELS, shapes_of
-from regard.models.config import OF_TOKENS, BertConfig, GptConfig, ReaderConfig, Seq2seqConfig
+from regard.models.config import BertConfig, ReaderConfig
+from regard.progress import warn
 from regard.shapes import Padded
 from regard.tasks.folder import Loaded, loaded_of, read_json
 from regard.tasks.registry import spec_of
@@ -32,12 +31,13 @@ GENERATION = "generation_config.json"
 LONGEST = 1 << 20  # tokens of a text
 POOLING: dict[str, Any] = {"mean_tokens": "mean", "mean": "mean", "cls_token": "first", "cls": "first"}
 MODULES = ["Transformer", "Pooling", "Normalize"]  # ours are always of length 1, so the last may be missing
-HEADS = {  # the class of each question, and the name of its head
-    "classification": ("SequenceClassification", "classifier"),
-    "regression": ("SequenceClassification", "classifier"),
-    "choice": ("MultipleChoice", "classifier"),
-    "tagging": ("TokenClassification", "classifier"),
-    "spans": ("QuestionAnswering", "qa_outputs"),
+NUMBER = {"problem_type": "regression", "id2label": {"0": "score"}, "label2id": {"score": 0}}
+HEADS: dict[str, tuple[str, str, dict[str, Any]]] = {  # the class of each task, the name of its head, and settings
+    "classification": ("SequenceClassification", "classifier", {}),
+    "regression": ("SequenceClassification", "classifier", NUMBER),
+    "choice": ("MultipleChoice", "classifier", {}),
+    "tagging": ("TokenClassification", "classifier", {}),
+    "spans": ("QuestionAnswering", "qa_outputs", {}),
 }
 SAME = 1e-4  # difference that rounding explains
 WIDTHS = {  # where the width of the model stands in a weight
@@ -55,19 +55,19 @@ def read_folder(folder: Path) -> Loaded:
     family = FAMILIES.get(str(values.get("model_type")))
     if family is None:
         kind = values.get("model_type")
-        raise UserError(
-            f"{path}: is not a Regard model, and of model_type {kind!r}; Regard reads {', '.join(FAMILIES)}"
-        )
+        raise UserError(f"{path}: is no Regard model, and of model_type {kind!r}; Regard reads {', '.join(FAMILIES)}")
     try:
-        config = family.to_ours(values)
+        config: Any = family.to_ours(values)
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
+    if lacking := [name for name in ("start", "end") if getattr(config, name) == NO_MARK]:
+        warn(f"{path}: no word of the vocabulary is its {' or '.join(lacking)} mark; it is read as a model without")
     tokenizers = _tokenizers(folder, config)
     given = Given(values)
     longest = int(given.number("max_position_embeddings", given.number("n_positions", 1024)))
     if given.problems:
         raise UserError(f"{path}: {'; '.join(given.problems)}")
-    if isinstance(config, BertConfig):
+    if config.both_ways:  # an encoder alone
         if tokenizers is not None:  # its settings do not say which these are
             start, end, mask = (tokenizers.source.id_of(name) for name in ("[CLS]", "[SEP]", MASK))
             if start is not None and end is not None and mask is not None:
@@ -119,13 +119,12 @@ def _json(path: Path) -> Any:
 
 
 def _tokenizers(folder: Path, config: Any) -> Tokenizers | None:
-    two = isinstance(config, Seq2seqConfig)
-    if two and (folder / "source.spm").is_file():
+    if config.encoder_layers and (folder / "source.spm").is_file():
         return marian_tokenizers(folder, config.target_vocabulary)
-    controls = {} if isinstance(config, BertConfig) else {config.start: "<start>", config.end: "</s>"}
-    tokenizer = read_tokenizer(folder, config.target_vocabulary if two else config.vocabulary, controls)
-    if tokenizer is None and isinstance(config, GptConfig) and (folder / "tokenizer.model").is_file():
-        tokenizer = llama_tokenizer(folder / "tokenizer.model", config.vocabulary)
+    controls = {} if config.both_ways else {config.start: "<start>", config.end: "</s>"}
+    tokenizer = read_tokenizer(folder, config.target_vocabulary, controls)
+    if tokenizer is None and (folder / "tokenizer.model").is_file():
+        tokenizer = llama_tokenizer(folder / "tokenizer.model", config.target_vocabulary)
     return None if tokenizer is None else Tokenizers(tokenizer, tokenizer)
 
 
@@ -173,28 +172,29 @@ def kind_of(config: Any) -> str:
                 reasons.append(f"{kind}: {error}")
             else:
                 return kind
-    told = "; ".join(reasons) or f"none is {config.kind}; use --to onnx"
+    told = "; ".join(reasons) or f"none is {config.kind}; use `to` onnx"
     raise UserError(f"no kind of model there is like this one; {told}")
 
 
 def write_reader(loaded: Loaded, folder: Path, rows: list[list[int]]) -> str:
     """One with BERT below; tells how far its answers are from ours."""
-    config = loaded.config
-    assert isinstance(config, ReaderConfig)
+    config: Any = loaded.config
     if reason := _unfit(config):
         raise UserError(f"no kind of model there is like this one: {reason}")
-    kind, head = HEADS[config.question]
+    kind, head, settings = HEADS[config.question]
     family, ours = FAMILIES["bert"], {name: p.detach() for name, p in loaded.model.named_parameters()}
-    values = {**family.to_theirs(config.trunk), "architectures": [f"BertFor{kind}"]}  # raises for other shapes
+    values = {
+        **family.to_theirs(config.trunk),
+        "architectures": [f"BertFor{kind}"],
+        **settings,
+    }  # raises for other shapes
     trunk = {name.removeprefix("trunk."): p for name, p in ours.items() if name.startswith("trunk.")}
     theirs = {rule.theirs: rule.to_theirs(trunk) for rule in family.rules(config.trunk)}
     bias = ours["head.bias"] * config.spread + config.center
     theirs |= {f"{head}.weight": ours["head.weight"] * config.spread, f"{head}.bias": bias}
-    if config.question in ("classification", "tagging"):
+    if config.labels:
         values["id2label"] = {str(i): label for i, label in enumerate(config.labels)}
         values["label2id"] = {label: i for i, label in enumerate(config.labels)}
-    if config.question == "regression":
-        values |= {"problem_type": "regression", "id2label": {"0": "score"}, "label2id": {"score": 0}}
     _write(folder, "bert", values, theirs)
     return f"BertFor{kind}, {compare_numbers(_answers(loaded, folder, rows, kind), 'answers to')}"
 
@@ -202,7 +202,7 @@ def write_reader(loaded: Loaded, folder: Path, rows: list[list[int]]) -> str:
 def _unfit(config: ReaderConfig) -> str:
     if not isinstance(config.trunk, BertConfig):
         return f"{config.trunk.kind} reads here, and there are readers with BERT alone"
-    if config.pooling != "first" and config.question not in OF_TOKENS:
+    if config.pooling != "first" and not config.of_tokens:
         return f"model.pooling is {config.pooling}, and theirs is first"
     return "pairs are read in both orders" if config.symmetric else ""
 

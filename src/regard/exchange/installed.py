@@ -1,7 +1,5 @@
 """Packages of other tools, which Regard itself does not need."""
 
-from __future__ import annotations
-
 import warnings
 from importlib import import_module
 from typing import Any

@@ -4,8 +4,6 @@ A state of decoding becomes named values: what encoder.onnx gives, decoder.onnx 
 changes it gives back as next.<name>.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass

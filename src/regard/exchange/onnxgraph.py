@@ -4,8 +4,6 @@ By hand, because PyTorch's tracing exporter is deprecated and bakes sizes in, an
 a layer and wants more packages. What is drawn is the reference kernel, for which a test stands.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import reduce
 from math import inf, pi

@@ -1,7 +1,5 @@
 """Models that `write_onnx` wrote, run by onnxruntime and numpy: no torch."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Our tokenizers as other tools read them: one tokenizer.json of the `tokenizers` library, with our ids."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,21 +12,21 @@ from regard.data.library import MISSING
 from regard.data.tokenizer import MASK, NAMES, SHOWN_UNKNOWN, UNKNOWN, ForeignTokenizer, Tokenizer
 from regard.errors import UserError
 from regard.files import write
+from regard.tasks.folder import Loaded
 
 ROLES = {"pad_token": "<pad>", "bos_token": "<start>", "eos_token": "</s>", "unk_token": "<unk>"}
 BERT_ROLES = {f"{name}_token": f"[{name.upper()}]" for name in ("cls", "sep", "mask", "pad", "unk")}
 
 
-def write_tokenizer(
-    folder: Path, tokenizer: Tokenizer, *, whole: bool, start: int, max_length: int, reads: bool = False
-) -> None:
-    """`whole`: texts are sentences with marks around them, and not parts of a running one; `reads`: for a reader."""
+def write_tokenizer(folder: Path, tokenizer: Tokenizer, loaded: Loaded) -> None:
+    """That of the source or of the target of a model, which says how its texts are framed."""
+    whole, reads = loaded.spec.form != "prompt", loaded.spec.form == "example"
     if count := len(tokenizer.new_words):
         raise UserError(f"the tokenizer has {count} new words, which other tools would tell otherwise")
-    library = library_of(tokenizer, whole=whole, start=start, reads=reads)
+    library = library_of(tokenizer, whole=whole, start=loaded.model.start, reads=reads)
     known = {token.content for token in library.get_added_tokens_decoder().values()}
     roles = {role: name for role, name in {**BERT_ROLES, **ROLES}.items() if name in known}
-    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": max_length, **roles}
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": loaded.max_length, **roles}
     # Without segments, `generate` takes all that the tokenizer gives; prompts of a batch end together.
     settings["model_input_names"] = ["input_ids", *["token_type_ids"] * reads, "attention_mask"]
     settings["padding_side"] = "right" if whole else "left"
@@ -38,7 +36,8 @@ def write_tokenizer(
 
 
 def library_of(tokenizer: Tokenizer, *, whole: bool, start: int, reads: bool = False) -> Library:
-    """The library's own, in which control tokens are words too."""
+    """The library's own, in which control tokens are words too; `whole`: texts are sentences with marks around them and
+    not parts of a running one; `reads`: for a reader."""
     content = tokenizer.content()
     if isinstance(tokenizer, ForeignTokenizer):
         controls = {int(i): str(name) for i, name in content["controls"].items()}
@@ -64,9 +63,7 @@ def library_of(tokenizer: Tokenizer, *, whole: bool, start: int, reads: bool = F
         first, last = [controls[i] for i in before], [controls[i] for i in after]
         marks = [(controls[i], i) for i in {*before, *after}]
         single, second = [*first, "$A", *last], ["$B:1", *(f"{name}:1" for name in last)]
-        library.post_processor = processors.TemplateProcessing(
-            single=" ".join(single), pair=" ".join([*single, *second]), special_tokens=marks
-        )
+        library.post_processor = processors.TemplateProcessing(single, [*single, *second], marks)
     return library
 
 

@@ -1,16 +1,15 @@
 """Tokenizers of other tools, sentencepiece's among them, read into one that keeps their ids."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
+from tokenizers import Regex, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Library
 
+from regard.data.library import set_parts
 from regard.data.parts import LONGEST, check_charsmap, load_library, no_panic
 from regard.data.tokenizer import CODE, ENDS, ForeignTokenizer, Tokenizers
 from regard.errors import UserError
@@ -64,10 +63,8 @@ def _gpt2(words: Path, merges: Path) -> Mapping[str, Any]:
     lines = [line for line in read_regular(merges).decode().split("\n") if line and not line.startswith("#version")]
     pairs = [(a, b) for a, b in (line.split(" ") for line in lines)]
     library = Library(models.BPE(json.loads(read_regular(words)), pairs))
-    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    library.decoder = decoders.ByteLevel()
-    content: Mapping[str, Any] = json.loads(library.to_str())
-    return content
+    set_parts(library, "bpe")
+    return dict(json.loads(library.to_str()))
 
 
 def _frame(content: Mapping[str, Any]) -> tuple[list[int], list[int]]:

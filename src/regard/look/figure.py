@@ -1,7 +1,5 @@
 """The figure of attention: which source words each target word looked at [Bahdanau+ 2015, fig. 3]."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import cos, radians, sin
 from typing import Any

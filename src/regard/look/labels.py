@@ -1,7 +1,5 @@
 """Labels that stay where they are put: how wide a text is, in columns and in pixels; and the paper for them."""
 
-from __future__ import annotations
-
 import unicodedata
 from html import escape
 

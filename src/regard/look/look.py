@@ -6,24 +6,26 @@ import base64
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from math import log
 from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING, Any
 
-from regard.data.tokenizer import ENDS
+from regard.data.tokenizer import ENDS, Tokenizer
 from regard.errors import UserError
 from regard.files import write
 from regard.look.figure import Picture
-from regard.look.page import page
+from regard.look.labels import markup
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from regard.data.tokenizer import Tokenizer
     from regard.engine.explain import Explanation
     from regard.look.tree import Tree
 
 MOST = 1 << 22  # numbers of a page
+REMARK = "Attention shows where a model looked, which is no explanation of why it said what it said."
 SALIENCY = "gradient × input"
 MOVED = "By what share each word that was read moved each that was said: a closer answer to why than attention gives."
 
@@ -113,7 +115,7 @@ class Look:
                 left_out.append(path)
                 size -= maps.pop(path).numel()
         if not maps and left_out:
-            raise UserError(f"a page shows at most {most:,} weights; take a shorter text, or one --site as .svg")
+            raise UserError(f"a page shows at most {most:,} weights; take a shorter text, or one `site` as .svg")
         told = [_packed(path, weights, *self.sides(path)) for path, weights in maps.items()]
         if (moved := self.saliency()) is not None:
             read = "source" if self.told.source else "taken"
@@ -131,7 +133,7 @@ class Look:
 
     def html(self) -> str:
         words = [word for word in self.target.words if word not in ENDS]
-        return page(" ".join(words) or "attention", self.page())
+        return document(" ".join(words) or "attention", self.page())
 
     def save(self, path: str | Path, site: str | None = None, head: int | None = None, *, pieces: bool = False) -> None:
         """As a picture (.svg, .png), a page (.html) or data (.json)."""
@@ -143,13 +145,21 @@ class Look:
             ".json": lambda: json.dumps(self.json(), ensure_ascii=False).encode(),
         }
         if path.suffix not in make:
-            kinds = ", ".join(make)
-            raise UserError(f"{path}: no picture is made as {path.suffix or 'no kind at all'}; use {kinds}")
+            raise UserError(f"{path}: no picture is made as {path.suffix or 'no kind at all'}; use {', '.join(make)}")
         write(path, make[path.suffix]())
 
     def _repr_svg_(self) -> str:
         """Notebooks show the picture."""
         return self.picture().svg()
+
+
+def document(title: str, data: dict[str, Any]) -> str:
+    """One page that holds everything and needs no network; `data` is what web/view.js draws."""
+    web = files("regard.look") / "web"
+    page, style, script = ((web / name).read_text("utf-8") for name in ("page.html", "view.css", "view.js"))
+    numbers = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")  # so that no text can end the script
+    parts = {"title": markup(title), "style": style, "remark": REMARK, "script": script, "data": numbers}
+    return Template(page).substitute(parts)
 
 
 def entropy(weights: Tensor) -> Tensor:

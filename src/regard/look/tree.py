@@ -83,9 +83,9 @@ class Climber:
         return Step(step.log_probs, Climbed(step.state, places, step.log_probs.double() + before), step.attention)
 
 
-def climb(stepper: Stepper[Any], source: Padded, search: Search, prompt: Padded | None = None) -> Tree:
+def climb(stepper: Stepper[Any], source: Padded, search: Search) -> Tree:
     """The tree of one sentence's search."""
     tree = Tree()
-    (found,) = decode(Climber(stepper, tree), source, search, prefix=prompt)
+    (found,) = decode(Climber(stepper, tree), source, search)
     tree.end(found)
     return tree

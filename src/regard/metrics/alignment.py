@@ -1,7 +1,5 @@
 """Word alignments: Pharaoh's notation, links read off attention weights, and the error rate against gold."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

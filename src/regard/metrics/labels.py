@@ -3,8 +3,6 @@
 Each takes what was said and what was wanted, one for each example, in the form that examples have their answers in.
 """
 
-from __future__ import annotations
-
 import re
 import string
 import warnings
@@ -130,11 +128,9 @@ def _call(library: str, name: str, *sides: Any, **options: Any) -> Any:
         raise UserError(f'{library} is not installed; pip install "regard[train]"') from error
 
 
-_ALL = (accuracy, f1, matthews, tag_accuracy, entity_f1, exact_match, answer_f1)
+_named = {each.__name__: each for each in (accuracy, f1, matthews, tag_accuracy, entity_f1, exact_match, answer_f1)}
 LABEL_METRICS: dict[str, tuple[Callable[[Sequence[Any], Sequence[Any]], float], Literal["higher", "lower"]]] = {
-    **{metric.__name__: (metric, "higher") for metric in _ALL},
-    "pearson": (pearson, "higher"),
-    "spearman": (spearman, "higher"),
+    name: (metric, "higher") for name, metric in {**_named, "pearson": pearson, "spearman": spearman}.items()
 }
 
 

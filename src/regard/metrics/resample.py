@@ -1,12 +1,10 @@
 """Whether one system is better than another, or was only luckier with its seeds or with this test set."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite, sqrt
 from statistics import NormalDist
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +28,16 @@ class Estimate:
     value: float
     low: float | None = None
     high: float | None = None
+
+    def within(self, low: float, high: float) -> Self:
+        """An interval that goes no farther than the metric does."""
+        if self.low is None or self.high is None:
+            return self
+        return replace(self, low=max(low, self.low), high=min(high, self.high))
+
+    def __format__(self, style: str) -> str:
+        interval = "" if self.low is None or self.high is None else f" ({self.low:{style}} to {self.high:{style}})"
+        return f"{self.value:{style}}{interval}"
 
 
 @dataclass(frozen=True)

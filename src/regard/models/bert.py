@@ -1,7 +1,5 @@
 """The encoder alone: BERT [Devlin+ 2019], which guesses words that were taken out, and makes vectors of texts."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -1,7 +1,5 @@
 """From settings to a model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -38,7 +36,6 @@ def initialise(model: nn.Module, key: Key) -> None:
     for name, parameter in model.named_parameters():
         generator = torch.Generator().manual_seed(key.fold(name).word() >> 1)
         owner, _, leaf = name.rpartition(".")
-        module = model.get_submodule(owner)
         if "table" in leaf:
             parameter.normal_(0.0, parameter.shape[-1] ** -0.5, generator=generator)
         elif leaf.startswith("weight_hh"):
@@ -50,7 +47,7 @@ def initialise(model: nn.Module, key: Key) -> None:
             parameter.fill_(1.0)
         else:
             parameter.zero_()
-            if isinstance(module, nn.LSTM) and leaf.startswith("bias_ih"):
+            if isinstance(model.get_submodule(owner), nn.LSTM) and leaf.startswith("bias_ih"):
                 _, forget, _, _ = parameter.chunk(4)  # PyTorch's order: input, forget, cell, output
                 forget.fill_(1.0)
 

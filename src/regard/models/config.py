@@ -1,7 +1,5 @@
 """Settings of models, free of torch; presets are plain functions that return them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Self
 
@@ -14,6 +12,7 @@ from regard.nn.config import DERIVED, Bounded, RecurrentLayersConfig, StackConfi
 class Seq2seqConfig(Bounded):
     """What every encoder-decoder has."""
 
+    both_ways: ClassVar[bool] = False
     source_vocabulary: int = field(default=0, metadata=DERIVED)
     """Words, counted by the tokenizer; 0 while there is none."""
     target_vocabulary: int = field(default=0, metadata=DERIVED)
@@ -96,9 +95,8 @@ class RecurrentConfig(Seq2seqConfig):
         if not self.readout and self.tied != "none":
             raise UserError(f"without a readout, words are told by a table of their own; tied: {self.tied} has none")
         if self.bridge == "copy" and self.encoder_layers != self.decoder_layers:
-            raise UserError(
-                f"bridge: copy from {self.encoder_layers} to {self.decoder_layers} layers; use as many, or linear"
-            )
+            layers = f"{self.encoder_layers} to {self.decoder_layers} layers"
+            raise UserError(f"bridge: copy from {layers}; use as many, or linear")
         if self.attention is not None and self.encoding != "first":
             raise UserError("encoding: every is for models without attention; drop it, or set attention: null")
         _ = self.encoder, self.decoder  # their rules hold for these fields too
@@ -123,14 +121,9 @@ class RecurrentConfig(Seq2seqConfig):
     def looking(self) -> AttentionConfig | None:
         if self.attention is None:
             return None
-        return AttentionConfig(
-            width=self.width + (self.embedding if self.attention.query_word else 0),
-            memory_width=self.width,
-            num_heads=self.attention.num_heads,
-            score=self.attention.score,
-            score_hidden=self.attention.score_hidden,
-            projection=self.attention.projection,
-        )
+        width = self.width + (self.embedding if self.attention.query_word else 0)
+        same = {name: getattr(self.attention, name) for name in ("num_heads", "score", "score_hidden", "projection")}
+        return AttentionConfig(width=width, memory_width=self.width, **same)
 
     @property
     def context_width(self) -> int:
@@ -160,6 +153,7 @@ class TextConfig(Bounded):
     """The token that precedes every text: in one stream, the end of the text before."""
     end: int = field(default=2, metadata=DERIVED)
     """The token that ends every text."""
+    least_mark: ClassVar[int] = 0  # -1, which stands for none, where a model can do without
 
     def sized(self, vocabulary: int, start: int = 2, end: int = 2, context: int | None = None) -> Self:
         """The same, for so many words, marks of these numbers, and texts of so many tokens."""
@@ -172,7 +166,7 @@ class TextConfig(Bounded):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("start", "end"):
-            if self.vocabulary and not 0 <= getattr(self, name) < self.vocabulary:
+            if self.vocabulary and not self.least_mark <= getattr(self, name) < self.vocabulary:
                 raise UserError(f"{name} token {getattr(self, name)} is outside {self.vocabulary} words")
 
 
@@ -196,6 +190,7 @@ class GptConfig(LayeredTextConfig):
     scaled_embedding: ClassVar[bool] = False
     embedding_norm: ClassVar[bool] = False
     kind: Literal["gpt"] = "gpt"
+    least_mark: ClassVar[int] = -1
     context: int | None = field(default=None, metadata=DERIVED)
     """Tokens that each sees at most, itself among them; beyond the distances that it has learned, it would be lost."""
 
@@ -274,10 +269,8 @@ class ElmoConfig(TextConfig):
         """Of the vectors that it makes, both directions together."""
         return 2 * self.width
 
-    @property
-    def pooling(self) -> Literal["mean"]:
-        """How the vectors of its tokens make one of a text."""
-        return "mean"
+    pooling: ClassVar[str] = "mean"
+    """How the vectors of its tokens make one of a text."""
 
 
 Trunk = BertConfig | GptConfig | RecurrentTextConfig | ElmoConfig
@@ -338,6 +331,4 @@ class ReaderConfig(Bounded):
         return len(self.labels) or (2 if self.of_tokens else 1)
 
 
-ModelConfig = (
-    TransformerConfig | RecurrentConfig | GptConfig | BertConfig | RecurrentTextConfig | ElmoConfig | ReaderConfig
-)
+ModelConfig = TransformerConfig | RecurrentConfig | Trunk | ReaderConfig

@@ -1,7 +1,5 @@
 """ELMo [Peters+ 2018]: two recurrent language models, one for each direction, whose states are vectors of words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import torch
@@ -27,9 +25,8 @@ class Elmo(nn.Module):
         table, narrower = word_table(config.vocabulary, config.embedding), config.width != config.embedding
         self.embedding = Embedding(table, dropout=config.dropout)
         self.entry = nn.Linear(config.embedding, config.width) if narrower else nn.Identity()
-        self.forth, self.back = (
-            nn.ModuleList(RecurrentLayers(config.layer) for _ in range(config.num_layers)) for _ in range(2)
-        )
+        layers = [[RecurrentLayers(config.layer) for _ in range(config.num_layers)] for _ in range(2)]
+        self.forth, self.back = map(nn.ModuleList, layers)
         self.readout = nn.Linear(config.width, config.embedding) if narrower else nn.Identity()
         self.head = OutputHead(table if config.tied else word_table(*table.shape), bias=True)
 
@@ -45,11 +42,9 @@ class Elmo(nn.Module):
     def both(self, texts: Padded, site: Site = Site()) -> tuple[Tensor, Tensor]:
         """What `head` tells the next word from, and what it tells the word before from, at each step: (B, T, C)."""
         _, forth, back = self._read(texts, site)
-        forth_said, back_said = (
-            self.readout((site / "readout" / name).dropout(said[-1], self.config.dropout))
-            for name, said in (("forth", forth), ("back", back))
-        )
-        return forth_said, back_said
+        last = {"forth": forth[-1], "back": back[-1]}
+        said = [self.readout((site / "readout" / name).dropout(x, self.config.dropout)) for name, x in last.items()]
+        return said[0], said[1]
 
     def _read(self, texts: Padded, site: Site) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         """Words (B, T, C), and of each layer what it says of them, forth and back."""

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from regard.attention.cache import Past
 from regard.attention.mask import Mask
 from regard.attention.position import input_position, steps
 from regard.attention.site import Site
 from regard.models.config import GptConfig
-from regard.models.writer import LanguageModel, moved_right
+from regard.models.writer import LanguageModel
 from regard.nn.embed import Embedding, OutputHead, word_table
 from regard.nn.stack import Stack
-from regard.shapes import Padded
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,9 +33,10 @@ class GptState:
 class Gpt(LanguageModel[GptState]):
     """One Stack that looks back."""
 
+    config: GptConfig
+
     def __init__(self, config: GptConfig) -> None:
-        super().__init__(config.start, config.end)
-        self.config = config
+        super().__init__(config)
         table = word_table(config.vocabulary, config.width)
         position = input_position(config.position, config.width)
         self.embedding = Embedding(table, position=position, dropout=config.dropout)
@@ -58,15 +60,9 @@ class Gpt(LanguageModel[GptState]):
         stacked = self.decoder(x, mask=mask, past=state.past, site=site / "decoder")
         return stacked.x, replace(state, past=stacked.past)
 
-    def read(self, prefix: Padded, state: GptState) -> GptState:
-        tokens, starts = moved_right(prefix)
-        return self.advance(tokens[:, :-1], replace(state, past=replace(state.past, starts=starts)))[1]
-
 
 def _since_their_first(segments: Tensor) -> Tensor:
     """The position of each token in its own document: (N, T), counted from 0."""
-    first = segments.new_zeros(segments.shape)
-    changes = segments[:, 1:] != segments[:, :-1]
-    index = steps(segments.shape[1], segments.shape[1], None, segments.device)[0]
-    first[:, 1:] = changes * index[:, 1:]
+    index = torch.arange(segments.shape[1], device=segments.device)[None]
+    first = F.pad((segments[:, 1:] != segments[:, :-1]) * index[:, 1:], (1, 0))
     return index - first.cummax(1).values

@@ -16,22 +16,23 @@ from regard.shapes import Padded
 
 
 @dataclass(frozen=True, eq=False)
-class RecurrentTextState:
+class TextState:
     """Of N rows: each layer's vectors."""
 
     hidden: Tensor  # (N, layers, 1, vectors, width)
     watch: bool = False
 
-    def select(self, index: Tensor) -> RecurrentTextState:
+    def select(self, index: Tensor) -> TextState:
         return replace(self, hidden=self.hidden[index])
 
 
-class RecurrentText(LanguageModel[RecurrentTextState]):
+class RecurrentText(LanguageModel[TextState]):
     """Recurrent layers between two word tables, which may be one [Press+ 2017]."""
 
+    config: RecurrentTextConfig
+
     def __init__(self, config: RecurrentTextConfig) -> None:
-        super().__init__(config.start, config.end)
-        self.config = config
+        super().__init__(config)
         table = word_table(config.vocabulary, config.embedding)
         self.embedding = Embedding(table, dropout=config.dropout)
         self.layers = RecurrentLayers(config.layers)
@@ -40,17 +41,15 @@ class RecurrentText(LanguageModel[RecurrentTextState]):
         self.head = OutputHead(table if config.tied else word_table(*table.shape), bias=True)
         self.watched = None
 
-    def nothing_yet(self, rows: int, *, watch: bool = False) -> RecurrentTextState:
-        return RecurrentTextState(self.head.table.new_zeros(self.layers.state_shape(rows)), watch)
+    def nothing_yet(self, rows: int, *, watch: bool = False) -> TextState:
+        return TextState(self.head.table.new_zeros(self.layers.state_shape(rows)), watch)
 
-    def advance(
-        self, tokens: Tensor, state: RecurrentTextState, site: Site = Site()
-    ) -> tuple[Tensor, RecurrentTextState]:
+    def advance(self, tokens: Tensor, state: TextState, site: Site = Site()) -> tuple[Tensor, TextState]:
         read = self.layers(self.embedding(tokens, site=site / "text"), state.hidden, site=site / "decoder")
         x = (site / "readout").dropout(read.x, self.config.dropout)
         return self.readout(x), replace(state, hidden=read.state)
 
-    def read(self, prefix: Padded, state: RecurrentTextState) -> RecurrentTextState:
+    def read(self, prefix: Padded, state: TextState) -> TextState:
         words, lengths = self.embedding(prefix.tokens[:, :-1]), prefix.lengths - 1
         read = self.layers(words, state.hidden, lengths.clamp(min=1))
         nothing = (lengths == 0)[:, None, None, None, None]

@@ -1,7 +1,5 @@
 """Presets: the models of the papers, as plain functions that return their settings."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

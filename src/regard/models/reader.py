@@ -1,8 +1,6 @@
 """Readers: a model of text with a head that answers, as BERT [Devlin+ 2019, section 4] and GPT [Radford+ 2018,
 section 3.2] are tuned to a task."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Any

@@ -37,9 +37,10 @@ class RecurrentState:
 class Recurrent(Seq2seq[RecurrentState]):
     """Recurrent layers read the source; recurrent layers, which may look at what was read, write the target."""
 
+    config: RecurrentConfig
+
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__(config)
-        self.config = config
         source, target, output = word_tables(config, config.embedding)
         self.source_embedding = Embedding(source, dropout=config.dropout)
         self.target_embedding = Embedding(target, dropout=config.dropout)
@@ -105,8 +106,7 @@ class Recurrent(Seq2seq[RecurrentState]):
         assert state.memory is not None
         if self.config.attention.query_word:
             query = self._with(query, words)
-        mask = Mask.padding(state.lengths)
-        return self.attention(query, state.memory, mask=mask, site=site / "cross")
+        return self.attention(query, state.memory, mask=Mask.padding(state.lengths), site=site / "cross")
 
     def _read(self, states: Tensor, context: Tensor | None, site: Site) -> Tensor:
         """tanh(W [s; c]), from which words are told [Luong+ 2015, eq. 5]; or [s; c] as it is."""

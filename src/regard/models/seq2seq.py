@@ -1,7 +1,5 @@
 """What encoder-decoders share: word tables that may be one, and the full pass."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 
@@ -24,9 +22,6 @@ def word_tables(config: Seq2seqConfig, width: int) -> tuple[nn.Parameter, nn.Par
 class Seq2seq(Writer[S]):
     """An encoder-decoder: a family says how to `encode`, `advance` and `read`, and has the rest from here."""
 
-    def __init__(self, config: Seq2seqConfig) -> None:
-        super().__init__(config.start, config.end)
-
     def encode(self, source: Padded, site: Site = Site(), *, watch: bool = False) -> S:
         """Read the sources: the state before the first word."""
         raise NotImplementedError  # abstract
@@ -42,6 +37,5 @@ class Seq2seq(Writer[S]):
 def check_source(source: Padded) -> None:
     shortest, longest = torch.aminmax(source.lengths)
     if shortest < 1 or longest > source.tokens.shape[1]:
-        raise UserError(
-            f"source lengths {int(shortest)} to {int(longest)} in rows of {source.tokens.shape[1]}; use 1 to that"
-        )
+        lengths = f"{int(shortest)} to {int(longest)}"
+        raise UserError(f"source lengths {lengths} in rows of {source.tokens.shape[1]}; use 1 to that")

@@ -13,7 +13,6 @@ from regard.attention.position import input_position, steps
 from regard.attention.site import Site
 from regard.models.config import TransformerConfig
 from regard.models.seq2seq import Seq2seq, check_source, word_tables
-from regard.models.writer import moved_right
 from regard.nn.embed import Embedding, OutputHead
 from regard.nn.norm import make_norm
 from regard.nn.stack import Memory, Stack
@@ -41,9 +40,10 @@ class TransformerState:
 class Transformer(Seq2seq[TransformerState]):
     """An encoder Stack, and a decoder Stack that also looks at what the encoder made."""
 
+    config: TransformerConfig
+
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(config)
-        self.config = config
         source, target, output = word_tables(config, config.width)
         self.source_embedding = self._embedding(source)
         self.target_embedding = self._embedding(target)
@@ -75,7 +75,3 @@ class Transformer(Seq2seq[TransformerState]):
         memory = Memory(state.memory, Mask.padding(state.lengths))
         stacked = self.decoder(x, mask=Mask.causal(), memory=memory, past=state.past, site=site / "decoder")
         return stacked.x, replace(state, past=stacked.past)
-
-    def read(self, prefix: Padded, state: TransformerState) -> TransformerState:
-        tokens, starts = moved_right(prefix)
-        return self.advance(tokens[:, :-1], replace(state, past=replace(state.past, starts=starts)))[1]

@@ -1,8 +1,7 @@
 """What all models that write word after word share: the step of a Stepper, and prefixes that are read at once."""
 
-from __future__ import annotations
-
-from typing import Generic, Protocol, TypeVar
+from dataclasses import replace
+from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -24,24 +23,30 @@ S = TypeVar("S", bound=WriterState)
 
 
 class Writer(nn.Module, Generic[S]):
-    """A family says how to `advance` and `read`, and has the step from here."""
+    """A family says how to `advance`, and has the step from here."""
 
     head: OutputHead
     longest: int | None = None  # tokens that it has positions for, if there is an end to them
     watched: str | None  # the site whose attention tells what a step looked at
     prompted = False  # whether a batch is of prompts to go on with, and not of sources
 
-    def __init__(self, start: int, end: int) -> None:
+    def __init__(self, config: Any) -> None:
         super().__init__()
-        self.start, self.end = start, end
+        self.config, self.start, self.end = config, config.start, config.end
 
     def advance(self, tokens: Tensor, state: S, site: Site = Site()) -> tuple[Tensor, S]:
         """Vectors (N, T, C) for more tokens (N, T), and the state after them."""
         raise NotImplementedError  # abstract
 
-    def read(self, prefix: Padded, state: S) -> S:
-        """The state after all but the last token of each prefix."""
-        raise NotImplementedError  # abstract
+    def read(self, prefix: Padded, state: Any) -> S:
+        """The state after all but the last token of each prefix; here, of a state with a past, in one pass over rows
+        that end together, where `starts` says where each begins if they do not begin together."""
+        width = prefix.tokens.shape[1]
+        starts = width - prefix.lengths
+        index = torch.arange(width, device=starts.device)[None] - starts[:, None]
+        tokens = prefix.tokens.gather(1, index.clamp(min=0))
+        past = replace(state.past, starts=starts if starts.any() else None)
+        return self.advance(tokens[:, :-1], replace(state, past=past))[1]
 
     def step(self, tokens: Tensor, state: S) -> Step[S]:
         trace = Trace() if state.watch and self.watched else None
@@ -71,11 +76,3 @@ class LanguageModel(Writer[S]):
     def begin(self, batch: Padded, prefix: Padded | None = None, *, watch: bool = False) -> S:
         """The batch counts rows; its prefixes are the prompts."""
         return self.after(prefix, self.nothing_yet(len(batch), watch=watch))
-
-
-def moved_right(prefix: Padded) -> tuple[Tensor, Tensor | None]:
-    """Tokens (N, T) that end together, and the index (N,) where each row begins if they do not begin together."""
-    width = prefix.tokens.shape[1]
-    starts = width - prefix.lengths
-    index = torch.arange(width, device=starts.device)[None] - starts[:, None]
-    return prefix.tokens.gather(1, index.clamp(min=0)), starts if starts.any() else None

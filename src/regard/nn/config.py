@@ -1,7 +1,5 @@
 """Settings of blocks and recurrent layers, free of torch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -53,15 +51,8 @@ class StackConfig(Bounded):
 
     @property
     def attention(self) -> AttentionConfig:
-        return AttentionConfig(
-            width=self.width,
-            num_heads=self.num_heads,
-            num_kv_heads=self.num_kv_heads,
-            own_head_width=self.head_width,
-            score=self.score,
-            bias=self.bias,
-            dropout=self.attention_dropout,
-        )
+        same = {name: getattr(self, name) for name in ("width", "num_heads", "num_kv_heads", "score", "bias")}
+        return AttentionConfig(own_head_width=self.head_width, dropout=self.attention_dropout, **same)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,5 @@
 """Embeddings in, scores over the vocabulary out; the two may share one table."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -48,7 +46,12 @@ class Embedding(nn.Module):
         segments: Tensor | None = None,
     ) -> Tensor:
         """At `positions` (1|B, T), if they are to be told, in `segments` (B, T), by default the first."""
-        check_tokens(tokens, len(self.table))
+        if tokens.dim() != 2 or tokens.numel() == 0:
+            raise UserError(f"tokens of shape {tuple(tokens.shape)}; they need (sentences, steps), each at least 1")
+        low, high = torch.aminmax(tokens)  # out-of-range ids crash with no word on some devices; say which one
+        if low < 0 or high >= len(self.table):
+            odd = int(low if low < 0 else high)
+            raise UserError(f"token id {odd} is outside {len(self.table)} words; use the model's tokenizer")
         x = F.embedding(tokens, self.table) * self.scale
         if self.segment_table is not None:
             x = x + (self.segment_table[0] if segments is None else F.embedding(segments, self.segment_table))
@@ -68,14 +71,3 @@ class OutputHead(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return F.linear(x, self.table, self.bias)
-
-
-def check_tokens(tokens: Tensor, vocabulary: int) -> None:
-    """Out-of-range ids crash with no word on some devices; say which one."""
-    if tokens.dim() != 2 or tokens.numel() == 0:
-        raise UserError(f"tokens of shape {tuple(tokens.shape)}; they need (sentences, steps), each at least 1")
-    low, high = torch.aminmax(tokens)
-    if low < 0 or high >= vocabulary:
-        raise UserError(
-            f"token id {int(low if low < 0 else high)} is outside {vocabulary} words; use the model's tokenizer"
-        )

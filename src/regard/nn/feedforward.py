@@ -1,7 +1,5 @@
 """The feed-forward layer: each step thinks for itself about what it has seen."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -1,7 +1,5 @@
 """What of a model moves while it is trained further: all of it, the upper layers, or low-rank changes alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import torch

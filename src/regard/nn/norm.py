@@ -1,7 +1,5 @@
 """Normalisation, and where in a residual it stands."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from torch import Tensor, nn

@@ -1,7 +1,5 @@
 """Recurrent layers (RNN, LSTM, GRU): bidirectional, stacked, residual, over sentences of different lengths."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -88,8 +86,7 @@ class RecurrentLayers(nn.Module):
 
     def state_shape(self, batch: int) -> tuple[int, ...]:
         config = self.config
-        directions = 2 if config.bidirectional else 1
-        return batch, config.num_layers, directions, config.num_states, config.width
+        return batch, config.num_layers, 1 + config.bidirectional, config.num_states, config.width
 
 
 def _run(layer: nn.Module, x: Tensor, state: Tensor | None, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -121,9 +118,8 @@ def _run_marked(layer: nn.LSTM, x: Tensor, start: Vectors, lengths: Tensor) -> t
         weights += [torch.cat((weight, mark[:, None]), 1), *others]
     nothing = x.new_zeros(len(layer.all_weights), len(x), layer.hidden_size)
     x = torch.cat((x, padding[..., None]), 2)
-    y, h, c = torch.lstm(
-        x, start or (nothing, nothing), weights, True, 1, 0.0, layer.training, layer.bidirectional, True
-    )
+    start = start or (nothing, nothing)
+    y, h, c = torch.lstm(x, start, weights, True, 1, 0.0, layer.training, layer.bidirectional, True)
     y = y.masked_fill(padding[..., None], 0.0)
     last = y[torch.arange(len(x)), lengths - 1, : layer.hidden_size]  # the other direction ends at the first step
     return y, (torch.cat((last[None], h[1:])), c)

@@ -1,7 +1,5 @@
 """Block and Stack: the trunk of encoders, decoders and everything built like them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -46,9 +44,8 @@ class Block(nn.Module):
         self.self_residual = residual()
         self.cross_attention = MultiheadAttention(attention) if cross else None
         self.cross_residual = residual() if cross else None
-        self.feedforward = FeedForward(
-            config.width, config.hidden, config.activation, config.hidden_dropout, config.bias
-        )
+        widths = config.width, config.hidden
+        self.feedforward = FeedForward(*widths, config.activation, config.hidden_dropout, config.bias)
         self.feedforward_residual = residual()
 
     def forward(

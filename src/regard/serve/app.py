@@ -20,6 +20,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from regard.errors import UserError
 from regard.serve import describe, libre, openai, own
 from regard.serve.desk import BusyError, RefusedError
 from regard.serve.house import House
@@ -43,6 +44,7 @@ class Entry:
     act: Handler
     answers: dict[str, Any]
     asks: type[BaseModel] | None = None
+    verb: str | None = None  # of the models that can be asked
     form: bool = False
     streams: bool = False
 
@@ -55,8 +57,10 @@ ROUTES = {
     "/health": Entry("GET", libre.health, describe.HEALTH),
     "/v1/models": Entry("GET", openai.models, describe.OBJECT),
     "/v1/models/{model}": Entry("GET", openai.model, describe.OBJECT),
-    "/v1/completions": Entry("POST", openai.complete, describe.COMPLETION, openai.Complete, streams=True),
-    "/api/translate": Entry("POST", own.translate, describe.TRANSLATIONS, own.Translate),
+    "/v1/completions": Entry("POST", openai.complete, describe.COMPLETION, openai.Complete, "generate", streams=True),
+    "/v1/embeddings": Entry("POST", openai.embed, describe.EMBEDDINGS, openai.Embed, "embed"),
+    "/api/run": Entry("POST", own.run, describe.RESULTS, own.Run),
+    "/api/translate": Entry("POST", own.translate, describe.TRANSLATIONS, own.Translate, "translate"),
     "/api/attention": Entry("POST", own.attention, describe.OBJECT, own.Attention),
     "/api/models": Entry("GET", own.models, describe.OBJECT),
     "/ready": Entry("GET", own.ready, describe.READY),
@@ -64,11 +68,7 @@ ROUTES = {
 PAGE = {"/": "serve/page/index.html"}
 PAGE |= {f"/{name}": f"serve/page/{name}" for name in ("page.js", "page.css", "icon.svg")}
 PAGE |= {f"/{name}": f"look/web/{name}" for name in ("view.js", "view.css")}
-STATE = {
-    "waiting": "Requests that wait for the worker",
-    "ready": "Whether the worker is there",
-    "restarts": "Workers that had to be replaced",
-}
+STATE = {"waiting": "Requests in the queue", "ready": "Whether the workers answer", "restarts": "Workers replaced"}
 KINDS = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 
 
@@ -104,6 +104,8 @@ async def _answer(house: House, figures: Figures, path: str, request: Request) -
     began = time.perf_counter()
     try:
         response = await ROUTES[path].act(house, request)
+    except UserError as error:
+        response = refused(path, RefusedError(400, str(error)))
     except RefusedError as error:
         response = refused(path, error)
     figures.count(path, response.status_code, time.perf_counter() - began)

@@ -1,7 +1,5 @@
 """The service as programs read it: its OpenAPI description, of requests from the very types that check them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,7 +20,7 @@ STATUSES = {
 }
 
 
-def shape(title: str, *, optional: Sequence[str] = (), **properties: Schema) -> Schema:
+def shape(title: str, optional: Sequence[str] = (), **properties: Schema) -> Schema:
     required = [name for name in properties if name not in optional]
     return {"title": title, "type": "object", "properties": properties, "required": required}
 
@@ -35,48 +33,34 @@ def either(*schemas: Schema) -> Schema:
     return {"anyOf": list(schemas)}
 
 
-TEXT, NUMBER, WHOLE, FLAG, NULL, OBJECT = (
-    {"type": kind} for kind in ("string", "number", "integer", "boolean", "null", "object")
-)
-TEXTS = many(TEXT)
+TYPES = ("string", "number", "integer", "boolean", "null", "object")
+TEXT, NUMBER, WHOLE, FLAG, NULL, OBJECT = ({"type": name} for name in TYPES)
+TEXTS, TEXT_OR_NULL = many(TEXT), either(TEXT, NULL)
 PLAIN_ERROR = shape("PlainError", error=TEXT)
-OPENAI_ERROR = shape(
-    "OpenAIError",
-    error=shape("OpenAIErrorBody", message=TEXT, type=TEXT, param=either(TEXT, NULL), code=either(TEXT, NULL)),
-)
+OPENAI_BODY = shape("OpenAIErrorBody", message=TEXT, type=TEXT, param=TEXT_OR_NULL, code=TEXT_OR_NULL)
+OPENAI_ERROR = shape("OpenAIError", error=OPENAI_BODY)
 DETECTED = shape("Detected", language=TEXT, confidence=NUMBER)
-TRANSLATED = shape(
-    "Translated",
-    translatedText=either(TEXT, TEXTS),
-    detectedLanguage=either(DETECTED, many(DETECTED)),
-    alternatives=either(TEXTS, many(TEXTS)),
-    optional=["detectedLanguage", "alternatives"],
-)
+EXTRAS = {"detectedLanguage": either(DETECTED, many(DETECTED)), "alternatives": either(TEXTS, many(TEXTS))}
+TRANSLATED = shape("Translated", [*EXTRAS], translatedText=either(TEXT, TEXTS), **EXTRAS)
 LANGUAGE = shape("Language", code=TEXT, name=TEXT, targets=TEXTS)
 HEALTH = shape("Health", status=TEXT | {"const": "ok"})
 READY = shape("Ready", ready=FLAG, waiting=WHOLE, restarts=WHOLE)
-OUTPUT = shape("Output", text=TEXT, score=NUMBER, log_prob=NUMBER, tokens=TEXTS, alignment=TEXT, optional=["alignment"])
+OUTPUT = shape("Output", ["alignment"], text=TEXT, score=NUMBER, log_prob=NUMBER, tokens=TEXTS, alignment=TEXT)
 ANSWER = shape("Answer", text=TEXT, outputs=many(OUTPUT))
 TRANSLATIONS = shape("Translations", model=TEXT, source=TEXT, target=TEXT, translations=many(ANSWER))
-CHOICE = shape("Choice", index=WHOLE, text=TEXT, logprobs=either(OBJECT, NULL), finish_reason=either(TEXT, NULL))
-USAGE = shape("Usage", prompt_tokens=WHOLE, completion_tokens=WHOLE, total_tokens=WHOLE)
-COMPLETION = shape(
-    "Completion",
-    id=TEXT,
-    object=TEXT | {"const": "text_completion"},
-    created=WHOLE,
-    model=TEXT,
-    choices=many(CHOICE),
-    usage=USAGE,
-    optional=["usage"],
-)
+CHOICE = shape("Choice", index=WHOLE, text=TEXT, logprobs=either(OBJECT, NULL), finish_reason=TEXT_OR_NULL)
+USAGE = shape("Usage", ["completion_tokens"], prompt_tokens=WHOLE, completion_tokens=WHOLE, total_tokens=WHOLE)
+HEAD = {"id": TEXT, "object": TEXT | {"const": "text_completion"}, "created": WHOLE, "model": TEXT}
+COMPLETION = shape("Completion", ["usage"], **HEAD, choices=many(CHOICE), usage=USAGE)
+RESULTS = shape("Results", model=TEXT, task=TEXT, results=many(shape("Result", input=TEXT, line=TEXT)))
+EMBEDDING = shape("Embedding", object=TEXT, index=WHOLE, embedding=either(many(NUMBER), TEXT))
+EMBEDDINGS = shape("Embeddings", object=TEXT, data=many(EMBEDDING), model=TEXT, usage=USAGE)
 
 
 def description(routes: dict[str, Any], house: House) -> dict[str, Any]:
     """OpenAPI 3.1; `routes` are those of app.py."""
     schemas: dict[str, Schema] = {}
     every = [place.name for place in house.places]
-    tells = [place.name for place in house.places if place.desk.model.get("task") == "lm"]
     sources, targets = (sorted({getattr(each, side) for each in house.directions}) for side in ("source", "target"))
 
     def answer(about: str, schema: Schema, streams: bool = False) -> dict[str, Any]:
@@ -97,7 +81,8 @@ def description(routes: dict[str, Any], house: House) -> dict[str, Any]:
             asked = route.asks.model_json_schema(ref_template="#/components/schemas/{model}")
             schemas.update(asked.pop("$defs", {}))
             auto = ["auto"] if path == "/translate" else []
-            known = {"model": tells if route.streams else every, "source": [*sources, *auto], "target": targets}
+            able = [place.name for place in house.places if route.verb in (None, *place.desk.model.get("verbs", ()))]
+            known = {"model": able, "source": [*sources, *auto], "target": targets}
             for name in known.keys() & asked["properties"]:
                 for each in asked["properties"][name].get("anyOf", [asked["properties"][name]]):
                     each |= {"enum": known[name]} if known[name] and each["type"] == "string" else {}

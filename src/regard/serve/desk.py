@@ -1,7 +1,5 @@
 """Where requests for a model wait, are put together, and are handed to a worker that is watched and replaced."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json
@@ -19,7 +17,7 @@ from regard.progress import warn
 from regard.serve.config import Limits
 
 TRIES = 2  # of a task whose worker ended under it
-MERGED = ("translate",)  # jobs of which several requests can make one
+MERGED = ("translate", "run", "embed")  # jobs of which several requests can make one
 LINE = 30  # characters that take as long as that there is a line at all
 FEW = 16  # lines that one thread does as fast as several
 SURE = 6_000  # of the same, that are always taken: few lines are slower than many, and tell too long a time for them
@@ -54,6 +52,7 @@ class Task:
     heard: Heard | None = None
     answer: asyncio.Future[Any] = field(default_factory=asyncio.Future)
     tries: int = 0
+    alone: bool = False  # as a job that it was part of failed
 
 
 @dataclass(eq=False)
@@ -176,9 +175,9 @@ class Desk:
         """The oldest task, and others that can be done with it; one that a worker died of is done alone."""
         first = self.waiting.popleft()
         taken, lines = [first], len(first.texts)
-        if first.how["do"] in MERGED and not first.tries:
+        if first.how["do"] in MERGED and not first.alone:
             for task in list(self.waiting):
-                if lines + len(task.texts) <= self.limits.together and task.how == first.how and not task.tries:
+                if lines + len(task.texts) <= self.limits.together and task.how == first.how and not task.alone:
                     self.waiting.remove(task)
                     taken.append(task)
                     lines += len(task.texts)
@@ -216,16 +215,17 @@ class Desk:
             del self.doing[job.number]
 
     def _give(self, job: Job, message: dict[str, Any]) -> None:
-        answers = iter(message.get("answer", ()))
+        answers, failed = iter(message.get("answer", ())), "error" in message
         for task in job.tasks:
             merged = task.how["do"] in MERGED
             answer = list(islice(answers, len(task.texts))) if merged else message.get("answer")
-            if task.answer.done():
+            if task.answer.done() or (failed and len(job.tasks) > 1):
                 continue
-            if "error" in message:
+            if failed:
                 task.answer.set_exception(RefusedError(400, message["error"]))
             else:
                 task.answer.set_result(answer)
+        self._again(job.tasks)  # of an error in one of several
 
     async def _read(self) -> None:
         """All that the worker says; ends with it, when there is no sign of it, or when a job makes no progress."""
@@ -254,18 +254,24 @@ class Desk:
         await self._kill()
         again = [task for job in self.doing.values() for task in job.tasks if not task.answer.done()]
         self.doing = {}
-        for task in reversed(again):
+        for task in again:
             task.tries += 1
             if task.tries >= TRIES or task.heard is not None:
                 task.answer.set_exception(RefusedError(500, "the worker ended while it did this"))
-            else:
-                self.waiting.appendleft(task)
+        self._again(again)
         while True:
             try:
                 return await self._start()
             except (UserError, OSError, asyncio.IncompleteReadError):
                 await self._kill()
                 await asyncio.sleep(1)
+
+    def _again(self, tasks: list[Task]) -> None:
+        """Tasks wait again, each to be done by itself."""
+        for task in reversed([each for each in tasks if not each.answer.done()]):
+            task.alone = True
+            self.waiting.appendleft(task)
+            self.wake.set()
 
     async def _start(self) -> None:
         pipe = asyncio.subprocess.PIPE

@@ -1,7 +1,5 @@
 """What the service has: its models, in what directions they translate, and who does the work."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from contextlib import suppress
@@ -11,7 +9,7 @@ from typing import Any
 
 from regard.errors import UserError
 from regard.serve.config import Limits
-from regard.serve.desk import LINE, Desk
+from regard.serve.desk import LINE, Desk, RefusedError
 from regard.serve.keys import own_names
 from regard.serve.languages import NAMES, Languages, directions
 
@@ -71,6 +69,15 @@ class House:
         waiting, restarts = sum(len(desk.waiting) for desk in desks), sum(desk.restarts for desk in desks)
         return {"ready": all(desk.ready for desk in desks), "waiting": waiting, "restarts": restarts}
 
+    def place(self, name: str | None, verb: str | None = None) -> Place:
+        """The model of a name, or the first; it has to be one that does what the verb says."""
+        place = next((each for each in self.places if name in (None, each.name)), None)
+        if place is None:
+            raise RefusedError(404, "there is no such model; GET /v1/models names them", param="model")
+        if verb not in (None, *place.desk.model["verbs"]):
+            raise RefusedError(400, f"{place.name} does not {verb}; POST /api/run takes any model", param="model")
+        return place
+
     @property
     def languages(self) -> dict[str, str]:
         """By code, their names where they are known."""
@@ -79,7 +86,7 @@ class House:
     async def open(self) -> None:
         for place in self.places:
             await place.desk.open()
-            if place.desk.model["task"] == "translation":
+            if "translate" in place.desk.model["verbs"]:
                 found = directions(place.folder, place.desk.model["tags"], place.languages)
                 self.directions += [Direction(place, *each) for each in found]
 

@@ -1,7 +1,5 @@
 """What a worker does with its model when it is told to."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from copy import copy
@@ -11,6 +9,7 @@ from regard.decode.config import Beam
 from regard.engine.native import NativeEngine
 from regard.errors import UserError
 from regard.tasks.lm.runtime import Generator, Stream
+from regard.tasks.runnable import Runnable
 from regard.tasks.translation.runtime import Output, Translator
 
 Job = dict[str, Any]
@@ -18,27 +17,35 @@ Tick = Callable[..., None]
 Part = Callable[[dict[str, Any]], None]
 
 
-def described(model: Any) -> dict[str, Any]:
-    """What the service says of a model; its engine is made and tried, so that no request waits for that."""
-    if isinstance(model, Translator):
-        model.tag = next(iter(model.tokenizers.source.tags), None)
-        model.hypotheses(["a"])
-    elif isinstance(model, Generator):
-        model.prompts(["a"])
-    else:
-        raise UserError(f"{model.loaded.folder}: is for {model.loaded.task}, which is not served; use `regard run`")
-    own, engine = model.loaded.search, model.engine
-    lanes = engine.threads if isinstance(engine, NativeEngine) else 1
-    about = {"task": model.loaded.task, "engine": engine.about, "max_length": model.max_length, "lanes": lanes}
-    return {**about, "beam": own.size if isinstance(own, Beam) else 1, "tags": list(model.tokenizers.source.tags)}
+def described(model: Runnable) -> dict[str, Any]:
+    """What the service says of a model, which is ready then, so that no request waits for that."""
+    spec, own, about = model.loaded.spec, model.loaded.search, model.served()
+    lanes = engine.threads if isinstance(engine := vars(model).get("engine"), NativeEngine) else 1
+    common = {"task": spec.name, "verbs": [*spec.verbs], "engine": "torch, float32", "max_length": model.max_length}
+    common |= {"lanes": lanes, "beam": own.size if isinstance(own, Beam) else 1}
+    return {**common, "tokens": 0, "parts": 1, "reads": "a text", "options": {}, **about}
 
 
 def alone_of(model: Any) -> Any:
     """The model for a job beside which others are done: on one thread, if its engine can do several at once."""
-    made = copy(model)
-    if isinstance(model.engine, NativeEngine):
-        made.engine = model.engine.on_one_thread()
-    return made
+    alone, engine = copy(model), vars(model).get("engine")
+    if isinstance(engine, NativeEngine):
+        alone.engine = engine.on_one_thread()
+    return alone
+
+
+def run(model: Runnable, job: Job, tick: Tick, part: Part) -> list[Job]:
+    """For each text its line and its JSON, as `regard run` prints them."""
+    predictions = model.predict(job["texts"], model.options(job["options"]), tick=tick)
+    return [{"line": each.line, **each.data} for each in predictions]
+
+
+def embed(model: Any, job: Job, tick: Tick, part: Part) -> list[tuple[list[float], int]]:
+    """For each text its vector, and how many tokens of it were read, which have to be all."""
+    counts = [len(model.read(text)) for text in job["texts"]]
+    if long := next((number for number, count in enumerate(counts, 1) if count >= model.max_length), 0):
+        raise UserError(f"text {long} fills all {model.max_length:,} tokens that are read, or more; send it in parts")
+    return list(zip(model.embed(job["texts"], tick).tolist(), counts, strict=True))
 
 
 def translate(model: Translator, job: Job, tick: Tick, part: Part) -> list[Any]:
@@ -106,8 +113,7 @@ def tell(model: Generator, job: Job, tick: Tick, part: Part) -> list[Any]:
 
 
 def likely(model: Generator, job: Job, tick: Tick, part: Part) -> dict[str, Any]:
-    """How probable each token of an output was after its prompt, and what else was; of a text that was stopped, up to
-    there."""
+    """How probable each token of an output was after its prompt, and what else was; of a stopped text, up to there."""
     from regard.engine.explain import likelihood
 
     (prompt,), said = model.prompts(job["texts"]), job["said"]
@@ -130,4 +136,5 @@ def look(model: Any, job: Job, tick: Tick, part: Part) -> dict[str, Any]:
     return model.attend(text, job["target"], shown=job["weights"]).page(job["weights"])
 
 
-JOBS: dict[str, Callable[..., Any]] = {act.__name__: act for act in (translate, tell, detect, likely, look, align)}
+ACTS = (run, embed, translate, tell, detect, likely, look, align)
+JOBS: dict[str, Callable[..., Any]] = {act.__name__: act for act in ACTS}

@@ -1,7 +1,5 @@
 """Who may ask."""
 
-from __future__ import annotations
-
 import base64
 import hmac
 import os

@@ -1,7 +1,5 @@
 """Which languages a model translates: as it was told, as its recipe has it, or as its folder is called."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

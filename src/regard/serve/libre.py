@@ -1,7 +1,5 @@
 """LibreTranslate's interface."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, Literal
 
@@ -12,7 +10,8 @@ from starlette.responses import JSONResponse
 from regard.serve.desk import RefusedError
 from regard.serve.house import Direction, House
 from regard.serve.keys import known
-from regard.serve.wire import MOST, Name, Texts, asked, listed, while_there
+from regard.serve.wire import MOST, Name, Texts, asked, while_there
+from regard.tasks.options import listed
 
 SHARP = 12.0  # how much a better fit counts
 

@@ -1,21 +1,22 @@
-"""OpenAI's interface, for models that go on with a text."""
-
-from __future__ import annotations
+"""OpenAI's interface, for models that go on with a text or make vectors of texts."""
 
 import asyncio
+import base64
 import json
 import secrets
 import time
 from collections.abc import AsyncIterator
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from regard.serve.desk import Desk, RefusedError, Task
 from regard.serve.house import House, Place
-from regard.serve.wire import MOST, Name, Texts, asked, listed, while_there
+from regard.serve.wire import MOST, Name, Texts, asked, while_there
+from regard.tasks.options import listed
 
 PING = 15.0  # seconds of silence in a stream
 STREAM = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
@@ -32,11 +33,26 @@ def _nullable(schema: dict[str, Any]) -> None:
         schema["properties"][name] = {"anyOf": [schema["properties"][name], {"type": "null"}]}
 
 
-class Complete(BaseModel):
+class Ask(BaseModel):
     """What is null is as if it were not there."""
 
     model_config = ConfigDict(json_schema_extra=_nullable)
     model: Name
+    user: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _there(cls, given: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in given.items() if value is not None}
+
+
+class Embed(Ask):
+    input: Texts
+    encoding_format: Literal["float", "base64"] = "float"
+    dimensions: int | None = Field(None, ge=1)
+
+
+class Complete(Ask):
     prompt: Texts = ""
     max_tokens: int = Field(16, ge=1, le=MOST.tokens)
     temperature: float = Field(1.0, ge=0, le=2, allow_inf_nan=False)
@@ -49,17 +65,11 @@ class Complete(BaseModel):
     echo: bool = False
     stop: Stop | Annotated[list[Stop], Field(max_length=MOST.stops)] = Field(default_factory=list)
     seed: int | None = Field(None, ge=-(1 << 63), lt=1 << 63)
-    user: str | None = None
     presence_penalty: float = Field(0, ge=0, le=0)
     frequency_penalty: float = Field(0, ge=0, le=0)
     best_of: int | None = Field(None, ge=1, le=MOST.best)
     suffix: str | None = Field(None, max_length=0)
     logit_bias: dict[str, Any] | None = Field(None, max_length=0)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _there(cls, given: dict[str, Any]) -> dict[str, Any]:
-        return {name: value for name, value in given.items() if value is not None}
 
     @model_validator(mode="after")
     def _in_all(self) -> Self:
@@ -79,25 +89,32 @@ async def models(house: House, request: Request) -> JSONResponse:
 
 
 async def model(house: House, request: Request) -> JSONResponse:
-    return JSONResponse(_about(house, _named(house, request.path_params["model"])))
+    return JSONResponse(_about(house, house.place(request.path_params["model"])))
 
 
 def _about(house: House, place: Place) -> dict[str, Any]:
     return {"id": place.name, "object": "model", "created": house.began, "owned_by": "regard"}
 
 
-def _named(house: House, name: str) -> Place:
-    for place in house.places:
-        if place.name == name:
-            return place
-    raise RefusedError(404, "there is no such model; GET /v1/models names them", param="model")
+async def embed(house: House, request: Request) -> JSONResponse:
+    """A vector of length 1 for each text."""
+    given = await asked(request, Embed)
+    desk, texts = house.place(given.model, "embed").desk, listed(given.input)
+    if given.dimensions not in (None, width := desk.model.get("dimensions")):
+        raise RefusedError(400, f"dimensions: vectors of this model have {width}", param="dimensions")
+    if not all(texts):
+        raise RefusedError(400, "input: an empty text has no vector; leave it out", param="input")
+    vectors, counts = zip(*await while_there(request, desk.ask({"do": "embed"}, texts)), strict=True)
+    if given.encoding_format == "base64":
+        vectors = tuple(base64.b64encode(np.array(vector, "<f4").tobytes()).decode() for vector in vectors)
+    data = [{"object": "embedding", "index": i, "embedding": vector} for i, vector in enumerate(vectors)]
+    usage = dict.fromkeys(("prompt_tokens", "total_tokens"), sum(counts))
+    return JSONResponse({"object": "list", "data": data, "model": given.model, "usage": usage})
 
 
 async def complete(house: House, request: Request) -> Response:
     given = await asked(request, Complete)
-    place, prompts = _named(house, given.model), listed(given.prompt)
-    if place.desk.model["task"] != "lm":
-        raise RefusedError(400, f"{given.model} translates; ask /api/translate or /translate", param="model")
+    place, prompts = house.place(given.model, "generate"), listed(given.prompt)
     seed = secrets.randbits(40) if given.seed is None else given.seed & ((1 << 62) - 1)
     temperature = given.temperature if given.temperature >= 1e-6 else 0.0  # less is greedy
     how = {"do": "tell", "best": given.n, "tokens": given.max_tokens, "stop": listed(given.stop), "seed": seed}

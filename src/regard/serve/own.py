@@ -1,18 +1,24 @@
 """Regard's own interface: all that it knows of an output."""
 
-from __future__ import annotations
-
 import asyncio
+import time
 from itertools import chain
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field, FiniteFloat
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from regard.serve.desk import RefusedError
+from regard.errors import UserError
+from regard.serve.desk import LINE, RefusedError
 from regard.serve.house import Direction, House
-from regard.serve.wire import MOST, Name, Text, Texts, asked, listed, while_there
+from regard.serve.wire import MOST, Name, Text, Texts, asked, while_there
+from regard.tasks.options import SearchOptions, accepted, listed
+from regard.tasks.registry import TASKS
+
+BEAM = 16  # hypotheses kept per step
+Value = Name | bool | int | FiniteFloat | Annotated[list[Name], Field(max_length=MOST.stops)] | None  # of an option
+LARGEST = {"beam": BEAM, "max_tokens": MOST.tokens, "top_k": 1 << 20}  # of whole numbers; of others MOST.best
 
 
 def _is_line(text: str) -> bool:
@@ -35,9 +41,17 @@ class Ask(BaseModel):
 
 class Translate(Ask):
     text: Texts
-    beam: int | None = Field(None, ge=1, le=16)
+    beam: int | None = Field(None, ge=1, le=BEAM)
     best: int = Field(1, ge=1, le=MOST.best)
     alignment: bool = False
+
+
+class Run(BaseModel):
+    """Texts as lines of `regard run`, with options of that model's task; by default of the first model."""
+
+    model: Name | None = None
+    text: Texts
+    options: dict[Name, Value] = {}
 
 
 class Attention(Ask):
@@ -48,7 +62,7 @@ class Attention(Ask):
 
 async def translate(house: House, request: Request) -> JSONResponse:
     given = await asked(request, Translate)
-    direction = _chosen(house, given)
+    direction = _chosen(house.directions, given)
     texts, place = listed(given.text), direction.place
     translations = await while_there(request, direction.translate(texts, best=given.best, beam=given.beam))
     answers = [{"text": text, "outputs": outputs} for text, outputs in zip(texts, translations, strict=True)]
@@ -65,9 +79,23 @@ async def translate(house: House, request: Request) -> JSONResponse:
     return JSONResponse({**about, "translations": answers})
 
 
+async def run(house: House, request: Request) -> JSONResponse:
+    """What the model says to each text, whatever its task: a label, a number, tags, filled blanks, a vector."""
+    given = await asked(request, Run)
+    place, texts = house.place(given.model), listed(given.text)
+    task, schema = place.desk.model["task"], TASKS[place.desk.model["task"]].run
+    options = accepted(schema, {name: value for name, value in given.options.items() if value is not None})
+    apart = issubclass(schema, SearchOptions) and time.monotonic_ns()  # samples depend on the number of the line
+    how = {"do": "run", "options": options, "apart": apart}
+    work = place.desk.ask(how, texts, _size(place.desk.model, texts, options))
+    results = [{"input": text, **each} for text, each in zip(texts, await while_there(request, work), strict=True)]
+    return JSONResponse({"model": place.name, "task": task, "results": results})
+
+
 async def attention(house: House, request: Request) -> JSONResponse:
     given = await asked(request, Attention)
-    direction = _any_chosen(house, given)
+    others = [Direction(each, "", "") for each in house.places if "translate" not in each.desk.model["verbs"]]
+    direction = _chosen([*house.directions, *others], given)
     how = {"do": "look", "tag": direction.tag, "target": given.output, "weights": house.limits.weights}
     return JSONResponse(await while_there(request, direction.place.look(how, [given.text])))
 
@@ -88,18 +116,25 @@ async def models(house: House, request: Request) -> JSONResponse:
     return JSONResponse({"models": models, "languages": house.languages, "limits": vars(house.limits)})
 
 
-def _chosen(house: House, given: Ask) -> Direction:
-    for each in house.directions:
+def _size(model: dict[str, Any], texts: list[str], options: dict[str, Any]) -> int:
+    """About how much work these texts are; raises UserError if they are too many with these options."""
+    best, tokens = options.get("num_best", 1), options.get("max_tokens", 0)
+    times = [max(1, text.count("\t")) if model["parts"] > 1 else 1 for text in texts]  # a context with each choice
+    read = sum(count * len(text) for count, text in zip(times, texts, strict=True))
+    bounds = {name: (value, LARGEST.get(name, MOST.best)) for name, value in options.items() if type(value) is int}
+    bounds |= {"tokens of all outputs": (len(texts) * best * tokens or 1, MOST.all_tokens)}
+    bounds |= {"characters, a context with each choice,": (read or 1, MOST.all_characters)}
+    for name, (value, most) in bounds.items():
+        if not 1 <= value <= most and name != "seed":
+            raise UserError(f"{name} {f'{value:,}'[:20]} is outside 1 to {most:,}; ask for less at once")
+    labels = 1 + sum(value.count(",") for value in options.values() if isinstance(value, str))
+    each = [LINE + 4 * (tokens or model["tokens"]) + n * len(t.encode()) for n, t in zip(times, texts, strict=True)]
+    return int(max(best, options.get("beam") or model["beam"]) * labels * sum(each))
+
+
+def _chosen(directions: list[Direction], given: Ask) -> Direction:
+    for each in directions:
         own = {"model": each.place.name, "source": each.source, "target": each.target}
         if all(getattr(given, name) in (None, value) for name, value in own.items()):
             return each
-    raise RefusedError(404, "there is no such translator; GET /api/models names them", param="model")
-
-
-def _any_chosen(house: House, given: Ask) -> Direction:
-    """One that goes on with texts can be looked at too; it has no languages."""
-    others = [place for place in house.places if place.desk.model["task"] != "translation"]
-    named = [place for place in others if place.name == given.model]
-    if given.source is None and given.target is None and (named or not house.directions):
-        return Direction((named or others)[0], "", "")
-    return _chosen(house, given)
+    raise RefusedError(404, "there is no such model; GET /api/models names them", param="model")

@@ -1,7 +1,5 @@
 """From folders to a service that listens."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os
@@ -45,8 +43,7 @@ def named(models: list[str]) -> list[tuple[str, Path, Languages | None]]:
 
 
 class Patient(H11Protocol):
-    """Closes a connection whose request does not arrive in time, or that takes no answer: uvicorn itself waits for
-    ever."""
+    """Closes a connection whose request is late, or that takes no answer: uvicorn itself waits for ever."""
 
     seconds, taking = Limits().header, Limits().seconds
     late: asyncio.TimerHandle | None = None
@@ -92,14 +89,13 @@ def serve_models(
 ) -> None:
     """Until it is told to end."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    keys, limits = _keys(key_file), Limits()
-    places = []
+    keys, limits, places = _keys(key_file), Limits(), list[Place]()
     for name, path, pair in named(models):
         desk = Desk(str(path), limits, engine=engine, threads=threads or cores())
         places.append(Place(name, path, pair, desk, Desk(str(path), limits, engine="torch")))
     listening = _socket(host, port)
     if not keys and host not in ("127.0.0.1", "::1", "localhost"):
-        warn(f"whoever reaches {host} may ask, as there are no keys; --key-file asks for one")
+        warn(f"whoever reaches {host} may ask, as there are no keys; `key_file` asks for one")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn takes it while it serves, ends, and passes it on
     try:
         asyncio.run(run(House(places, limits, keys, own_names(host)), listening))
@@ -115,7 +111,7 @@ def _socket(host: str, port: int) -> socket.socket:
         return made
     except (OSError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or error
-        raise UserError(f"{host} port {port} cannot be had: {why}; name another: --host, --port") from error
+        raise UserError(f"{host} port {port} cannot be had: {why}; name another `host` or `port`") from error
 
 
 def _keys(path: Path | None) -> tuple[str, ...]:
@@ -125,7 +121,7 @@ def _keys(path: Path | None) -> tuple[str, ...]:
         raise UserError(f"{path}: cannot be read as keys, one a line: {error}") from error
     keys = tuple(key.strip() for key in lines if key.strip())
     if path and not keys:
-        raise UserError(f"{path}: holds no key; write one a line, or drop --key-file")
+        raise UserError(f"{path}: holds no key; write one a line, or drop `key_file`")
     return keys
 
 
@@ -136,7 +132,7 @@ async def run(house: House, listening: socket.socket) -> None:
         await house.open()
         for place in house.places:
             own = [f"{each.source} to {each.target}" for each in house.directions if each.place is place]
-            say(f"{place.name}: {', '.join(own) or 'texts'} ({place.desk.model['engine']})")
+            say(f"{place.name}: {', '.join(own) or place.desk.model['task']} ({place.desk.model['engine']})")
         say(f"http://{f'[{host}]' if ':' in host else host}:{port}")
         how: dict[str, Any] = {"ws": "none", "proxy_headers": False, "h11_max_incomplete_event_size": HEADER}
         how |= {"timeout_keep_alive": 30, "timeout_graceful_shutdown": int(house.limits.drain)}

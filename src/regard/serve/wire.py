@@ -1,7 +1,5 @@
 """From bytes to what was asked, and back: everything is bounded before it is understood."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Coroutine
@@ -11,9 +9,9 @@ from urllib.parse import parse_qsl
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 from starlette.requests import Request
 
-from regard.errors import UserError
 from regard.serve.config import Limits
 from regard.serve.desk import RefusedError
+from regard.tasks.options import listed
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
@@ -22,10 +20,6 @@ FORM = "application/x-www-form-urlencoded"
 FIELDS = MOST.texts + 16  # of a form
 LARGE = 1 << 14  # bytes of a body that is read beside the event loop
 GONE = "the client is gone"
-
-
-def listed(value: T | list[T]) -> list[T]:
-    return value if isinstance(value, list) else [value]
 
 
 def _in_all(texts: str | list[str]) -> str | list[str]:
@@ -100,8 +94,6 @@ async def while_there(request: Request, work: Coroutine[Any, Any, T]) -> T:
         if not doing.done():
             raise RefusedError(499, GONE)
         return doing.result()
-    except UserError as error:
-        raise RefusedError(400, str(error)) from error
     finally:
         doing.cancel()
         gone.cancel()

@@ -6,8 +6,6 @@ A message is a line of JSON. A job is one with a number; parts of an answer and 
 ends with its input.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import queue

@@ -1,7 +1,5 @@
 """Settings that the recipes of all tasks share, free of torch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import cos, pi
@@ -64,16 +62,15 @@ class TrainConfig:
     def __post_init__(self) -> None:
         check_bounds(self)
         if not (0 <= self.average < 1 or (2 <= self.average <= self.checkpoints and self.average % 1 == 0)):
-            raise UserError(
-                f"average {self.average:g} of {self.checkpoints} checkpoints; give 2 to all, or a decay below 1"
-            )
+            several = f"{self.average:g} of {self.checkpoints} checkpoints"
+            raise UserError(f"average {several}; give 2 to all, or a decay below 1")
         budget = {name: getattr(self, name) for name in BUDGETS}
         if len([value for value in budget.values() if value is not None]) != 1:
             given = ", ".join(f"{name} {value}" for name, value in budget.items() if value is not None)
             raise UserError(f"{given or 'no end is given'}; give one of {', '.join(budget)}")
 
-    def rate(self, step: int, steps: int) -> float:
-        """Of update `step`, counted from 0, among `steps`: linear to the peak, then by the schedule."""
+    def rate(self, step: float, steps: int) -> float:
+        """At the place `step`, counted from 0, among `steps`: linear to the peak, then by the schedule."""
         warmup = self.warmup if self.warmup >= 1 else self.warmup * steps
         if step + 1 < warmup:
             return self.lr * (step + 1) / warmup
@@ -85,8 +82,7 @@ class TuneConfig(TrainConfig):
     """The same for models that may begin with others' weights, and keep most of them."""
 
     lora_rank: int = 0
-    """Rank of what is added to the matrices of layers that else stay as they are; 0 moves all. Added for good when the
-    model is kept."""
+    """Rank of what is added to matrices that else stay as they are, and merged when the model is kept; 0 moves all."""
 
 
 @dataclass(frozen=True, kw_only=True)

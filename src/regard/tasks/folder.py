@@ -1,7 +1,5 @@
 """Model folders: self-contained, raw text in and out, no pickle; named as the Hugging Face Hub names things."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -15,7 +13,8 @@ from pydantic import TypeAdapter, ValidationError
 from regard.bounds import check_bound
 from regard.data.tokenizer import Tokenizer, Tokenizers
 from regard.decode.config import Search
-from regard.engine.prepare import NATIVE, Array, Prepared, UnfitError, packed, prepare, read_arrays, read_prepared
+from regard.engine.prepare import NATIVE, Array, Prepared, UnfitError, packed, prepare, prepared_of, read_arrays
+from regard.engine.prepare import read_prepared as read_native
 from regard.errors import UserError
 from regard.files import SUM, read_regular, sealed, unsealed, write
 from regard.models.config import ModelConfig
@@ -66,11 +65,9 @@ def loaded_of(
     task: str, search: Search, model: Any, tokenizers: Tokenizers | None, max_length: int, path: Path | None = None
 ) -> Loaded:
     """A model that is made already, read from a file or in training."""
-    from regard.engine.prepare import weights_of
-
     name, folder = ("", Path()) if path is None else (stamp(path), path.parent)
-    native = lambda: prepare(model.config, weights_of(model))  # noqa: E731
-    return Loaded(task, model.config, tokenizers, search, max_length, name, lambda: model, native, folder)
+    make, native = (lambda: model), (lambda: prepared_of(model))
+    return Loaded(task, model.config, tokenizers, search, max_length, name, make, native, folder)
 
 
 def save_tokenizers(folder: Path, tokenizers: Tokenizers) -> None:
@@ -92,9 +89,7 @@ def load_tokenizers(folder: Path) -> Tokenizers:
     if (folder / "tokenizer.json").exists():
         joint = Tokenizer.load(folder / "tokenizer.json")
         return Tokenizers(joint, joint)
-    return Tokenizers(
-        Tokenizer.load(folder / "tokenizer-source.json"), Tokenizer.load(folder / "tokenizer-target.json")
-    )
+    return Tokenizers(*(Tokenizer.load(folder / f"tokenizer-{side}.json") for side in ("source", "target")))
 
 
 def save_model(folder: Path, model: Any, task: str, search: Search, max_length: int, metrics: dict[str, float]) -> None:
@@ -108,16 +103,8 @@ def save_model(folder: Path, model: Any, task: str, search: Search, max_length: 
 def save_settings(
     folder: Path, config: ModelConfig, task: str, search: Search, max_length: int, metrics: dict[str, float]
 ) -> None:
-    described = {
-        "format": FORMAT,
-        "version": VERSION,
-        "task": task,
-        "model": asdict(config),
-        "search": asdict(search),
-        "max_length": max_length,
-        "metrics": metrics,
-    }
-    write(folder / CONFIG, sealed(described))
+    described = {"format": FORMAT, "version": VERSION, "task": task, "model": asdict(config), "search": asdict(search)}
+    write(folder / CONFIG, sealed({**described, "max_length": max_length, "metrics": metrics}))
 
 
 def load_folder(folder: Path) -> Loaded:
@@ -139,7 +126,7 @@ def load_folder(folder: Path) -> Loaded:
     search: Search = _valid(type(spec.search), described, "search", path)
     max_length: int = _valid(int, described, "max_length", path)
     if (folder / NATIVE).exists():
-        make, native = partial(_only_native, folder), partial(read_prepared, folder / NATIVE, shape)
+        make, native = partial(_only_native, folder), partial(read_native, folder / NATIVE, shape)
     else:
         make, native = partial(_model, folder / MODEL, shape), partial(_prepared, folder / MODEL, shape)
     return Loaded(spec.name, shape, load_tokenizers(folder), search, max_length, stamp(path), make, native, folder)
@@ -172,9 +159,7 @@ def _prepared(path: Path, config: ModelConfig) -> Prepared:
 
 
 def _only_native(folder: Path) -> Any:
-    raise UserError(
-        f"{folder}: was prepared for the native engine, and has no other weights; use the model it was made of"
-    )
+    raise UserError(f"{folder}: was prepared for the native engine, without other weights; use the one it was made of")
 
 
 def stamp(path: Path) -> str:
@@ -186,7 +171,7 @@ def read_json(folder: Path) -> dict[str, Any]:
     """The config.json of a folder."""
     path = folder / CONFIG
     if not folder.is_dir():
-        raise UserError(f"{folder}: is no folder; give the folder that `regard train` wrote with --out")
+        raise UserError(f"{folder}: is no folder; give the folder that `regard train` wrote as `out`")
     if not path.exists():
         raise UserError(f"{path}: is missing: {folder} is no model, or awaits its first evaluation")
     data = read_regular(path, MOST_CONFIG)

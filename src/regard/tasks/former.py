@@ -1,7 +1,5 @@
 """Recipes of version 1: what their keys and values are called now."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from yaml import MappingNode, Node, ScalarNode

@@ -1,15 +1,18 @@
 """What a model can be asked: declared once by its task, for the command line, for Python and for the service."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from regard.decode.config import Search, search_for
 from regard.errors import UserError
 from regard.files import digest
+
+Texts = Sequence[str]
 
 
 def option(default: Any, text: str, name: str | None = None, kind: Any = None) -> Any:
@@ -42,7 +45,7 @@ class SearchOptions(Options):
     """How outputs are found."""
 
     beam: int | None = option(None, "Hypotheses kept per step; 1 is greedy. Default: the model's own.", kind=int)
-    num_best: int = option(1, "Outputs for each line, best first (with --json).", "nbest")
+    num_best: int = option(1, "Outputs for each line, best first (as JSON).", "nbest")
     sample: bool = option(False, "Sample tokens instead of searching.")
     temperature: float | None = option(None, "Sampling temperature; below 1 sharpens the distribution.", kind=float)
     top_k: int | None = option(None, "Sample from the k likeliest tokens.", kind=int)
@@ -56,21 +59,39 @@ class SearchOptions(Options):
 
     def search(self, own: Search) -> Search:
         """The model's own search, changed by these."""
-        drawn = {name: getattr(self, name) for name in ("temperature", "top_k", "top_p", "seed")}
-        return search_for(
-            own, beam=self.beam, num_best=self.num_best, sample=self.sample, max_tokens=self.max_tokens, **drawn
-        )
+        return search_for(own, **{each.name: getattr(self, each.name) for each in fields(SearchOptions)})
 
 
-def listed(texts: Iterable[Any]) -> Sequence[Any]:
+def listed(texts: Iterable[Any]) -> list[Any]:
     """Texts as a caller gives them; one alone is one, and not its letters."""
-    return [texts] if isinstance(texts, str) else texts if isinstance(texts, Sequence) else list(texts)
+    return [texts] if isinstance(texts, str) else list(texts)
 
 
 def made(schema: type[Options], given: Mapping[str, Any]) -> Any:
     """The options of a call; raises UserError for one that is not there."""
+    if not given:
+        return _defaults(schema)
     known = {each.name: each.metadata["kind"] for each in fields(schema)}
     if odd := next((name for name in given if name not in known), None):
         raise UserError(f"this model has no option {odd!r}; it has {', '.join(known) or 'none'}")
     paths = {name: Path(x) for name, x in given.items() if known[name] is Path and isinstance(x, str)}
     return schema(**{**given, **paths})
+
+
+_defaults: Callable[..., Any] = cache(lambda schema: schema())
+
+
+def accepted(schema: type[Options], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a request, each of its declared type; none names a file, which would be one of this machine."""
+    kinds = {each.name: each.metadata["kind"] or type(each.default) for each in fields(schema)}
+    names = [name for name, kind in kinds.items() if not issubclass(kind, Path)]
+    if unknown := next((name for name in options if name not in names), None):
+        raise UserError(f"requests to this model have no option {unknown!r}; they have {', '.join(names) or 'none'}")
+    try:
+        valid = TypeAdapter(schema).validate_python(options)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False, include_context=False)[0]
+        raise UserError(": ".join([*map(str, first["loc"][:1]), first["msg"].removeprefix("Value error, ")])) from error
+    if valid.single:
+        raise UserError(f"{', '.join(options)}: goes on with a single text; send it as text, without this option")
+    return {name: getattr(valid, name) for name in options}

@@ -1,7 +1,5 @@
 """Every task, by its name."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Problems of the data, by kind, file and line, before hours go into them."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 SHOWN = 8  # lines of a problem that are shown on a terminal
@@ -30,6 +28,6 @@ class Report:
             for file in dict.fromkeys(file for file, _ in places):
                 numbers = [line for name, line in places if name == file]
                 shown = ", ".join(map(str, numbers[:SHOWN]))
-                rest = f" and {len(numbers) - SHOWN:,} more (all by --json)" if len(numbers) > SHOWN else ""
+                rest = f" and {len(numbers) - SHOWN:,} more (all as JSON)" if len(numbers) > SHOWN else ""
                 rows.append(f"{kind}: {file}, line {shown}{rest}")
         return "\n".join(rows)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from regard.data.tokenizer import Tokenizer, Tokenizers
@@ -14,7 +14,7 @@ from regard.errors import UserError
 from regard.look.look import Look, Side
 from regard.shapes import Padded, by_length
 from regard.tasks.folder import Loaded
-from regard.tasks.options import made
+from regard.tasks.options import Texts, made
 
 if TYPE_CHECKING:
     from regard.engine.explain import Explanation
@@ -40,6 +40,9 @@ class Prediction:
     data: dict[str, Any]
 
 
+Predictions = list[Prediction]
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """How good a model is: as JSON has it, and as lines of text."""
@@ -49,9 +52,8 @@ class Evaluation:
 
     @staticmethod
     def of(data: dict[str, Any]) -> Evaluation:
-        return Evaluation(
-            data, [f"{name:16} {x:{'10,' if isinstance(x, int) else '10.4f'}}" for name, x in data.items()]
-        )
+        kinds = {name: "10," if isinstance(x, int) else "10.4f" for name, x in data.items()}
+        return Evaluation(data, [f"{name:16} {x:{kinds[name]}}" for name, x in data.items()])
 
 
 class Runnable:
@@ -102,10 +104,12 @@ class Runnable:
         """Of what it says."""
         return self.tokenizers.target
 
-    def batches(self, rows: Rows) -> Iterator[tuple[list[int], Padded]]:
+    def batches(self, rows: Rows, tick: Tick = ignore) -> Iterator[tuple[list[int], Padded]]:
         """Rows of like length together, with their numbers; the longest first."""
+        done = 0
         for members in by_length(rows, lambda longest: self.batch_size or max(1, TOGETHER // max(1, longest))):
             yield members, Padded.of([rows[i] for i in members])
+            tick(done := done + len(members))
 
     def __repr__(self) -> str:
         config, spec = self.loaded.config, self.loaded.spec
@@ -115,7 +119,7 @@ class Runnable:
         """Of a call of this model."""
         return made(self.loaded.spec.run, given)
 
-    def predict(self, texts: Sequence[str], options: Any, *, first: int = 1, tick: Tick = ignore) -> list[Prediction]:
+    def predict(self, texts: Texts, options: Any, *, first: int = 1, tick: Tick = ignore) -> Predictions:
         """For each text what the model says, as `regard run` prints it; blank to a blank one. The first is line `first`
         in warnings; `tick` is given how many are done."""
         raise NotImplementedError  # abstract
@@ -135,8 +139,13 @@ class Runnable:
     def evaluated(self, options: Any) -> Evaluation:
         raise NotImplementedError  # abstract
 
-    def attend(self, text: str, target: str | None = None) -> Look:
-        """What the model attended to: of its own output, or of another."""
+    def served(self) -> dict[str, Any]:
+        """What a service tells of the model, besides its task; what is slow the first time has been done then."""
+        self.model.eval()
+        return {}
+
+    def attend(self, text: str, target: str | None = None, *, shown: int | None = None) -> Look:
+        """What the model attended to, of its own output or another; maps of more weights than `shown` are refused."""
         raise NotImplementedError  # abstract
 
     def look(self, told: Explanation, *, searched: bool = False) -> Look:
@@ -150,17 +159,16 @@ class Runnable:
         size, steps = sum(p.numel() for p in self.model.parameters()), len(told.target)
         beam = replace(search, num_best=search.size) if isinstance(search, Beam) and searched else None
         beam = beam if beam and steps * beam.size * size <= TREE else None
-        moves = 0 < steps <= MOVES and steps * (len(told.source) + steps) * size <= GRADIENT
-        shown = Look(
-            told, read, said, taken, target.pieces, saliency=lambda: saliency(self.model, told) if moves else None
-        )
+        short = 0 < steps <= MOVES and steps * (len(told.source) + steps) * size <= GRADIENT
+        gradients = partial(saliency, self.model, told) if short else lambda: None
+        shown = Look(told, read, said, taken, target.pieces, saliency=gradients)
         return replace(shown, tree=lambda: climb(self.model, Padded.of([told.source]), beam)) if beam else shown
 
 
 def check_silent(target: str | None) -> None:
     """Raise where an output is given for a model that has none."""
     if target is not None:
-        raise UserError("this model says nothing of its own, so it goes without --target")
+        raise UserError("this model has no output of its own; attend to a text without target")
 
 
 def ids_of(given: Any, vocabulary: int) -> tuple[Padded, bool]:

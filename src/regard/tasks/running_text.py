@@ -1,11 +1,9 @@
 """What the tasks of running text share: the text as one long row of ids, made once per run, and windows of it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +14,12 @@ from torch import nn
 
 from regard.data.config import RunningText, TextDataConfig
 from regard.data.documents import Piece, parted, pieces, place_of
+from regard.data.sample import chunks
 from regard.data.store import stored
 from regard.data.tokenizer import UNKNOWN, Tokenizer
 from regard.engine.engine import Engine
 from regard.errors import UserError
+from regard.files import state
 from regard.progress import Progress
 from regard.rng import Key
 from regard.tasks.config import BaseRecipe
@@ -29,7 +29,6 @@ from regard.tasks.running_spec import TextEvaluation
 from regard.tasks.task import Direction, Shape
 
 Ids = NDArray[Any]
-CHUNK = 4096  # pieces encoded at once
 REHEARSED = 20  # windows by which an evaluation is timed
 
 
@@ -87,11 +86,8 @@ class TextTask:
     def summary(self, recipe: BaseRecipe, report: Report) -> dict[str, str]:
         held = None if self.held is None else self.held.ids
         unknown = "not known without validation data" if held is None else f"{float((held == UNKNOWN).mean()):.2%}"
-        return {
-            "tokens": f"{len(self.ids):,} to train on, {0 if held is None else len(held):,} to validate on",
-            "vocabulary": f"{self.sizes[0]:,}",
-            "unknown tokens": unknown,
-        }
+        tokens = f"{len(self.ids):,} to train on, {0 if held is None else len(held):,} to validate on"
+        return {"tokens": tokens, "vocabulary": f"{self.sizes[0]:,}", "unknown tokens": unknown}
 
     @torch.no_grad()
     def evaluate(self, model: nn.Module, engine: Engine) -> dict[str, float]:
@@ -134,6 +130,7 @@ def ids_for(config: TextDataConfig, tokenizer: Tokenizer, folder: Path) -> Ids:
 def held_out(config: TextDataConfig, tokenizer: Tokenizer) -> Text | None:
     """The text to validate on, whole."""
     held = list(_train_and_held(config)[1])
+    _parted.cache_clear()
     return text_of(tokenizer, held) if held else None
 
 
@@ -144,31 +141,34 @@ def text_of(tokenizer: Tokenizer, held: list[Piece]) -> Text:
     return Text(ids, sum(len(text) for text, _ in held), words)
 
 
-def evaluated(
-    model: Runnable, options: TextEvaluation, measure: Callable[[Text, Tick], dict[str, float]]
-) -> Evaluation:
+def evaluated(model: Runnable, options: TextEvaluation, score: Callable[[Text, Tick], dict[str, float]]) -> Evaluation:
     """By a whole file."""
     text = text_of(model.tokenizer, list(pieces([RunningText(file=str(options.text))], "file")))
     if not text.characters:
         raise UserError(f"{options.text}: the file is empty; give one with text")
     with Progress(len(text.ids), "read") as progress:
-        data = {"tokens": len(text.ids) - 1, **measure(text, progress.update)}
+        data = {"tokens": len(text.ids) - 1, **score(text, progress.update)}
         progress.update(len(text.ids))
     return Evaluation.of(data)
 
 
 def _train_and_held(config: TextDataConfig) -> tuple[Iterable[Piece], Iterable[Piece]]:
     """The text to train on, and the text to validate on."""
-    stream = pieces(config.train, config.documents)
     if not config.hold_out:
-        return stream, pieces(config.valid, config.documents)
-    characters = sum(len(text) for text, _ in pieces(config.train, config.documents))
-    return parted(stream, int(characters * (1 - config.hold_out)))
+        return pieces(config.train, config.documents), pieces(config.valid, config.documents)
+    return _parted(config, tuple(state(place_of(text).stat()) for text in config.train))
+
+
+@lru_cache(maxsize=1)
+def _parted(config: TextDataConfig, states: object) -> tuple[list[Piece], list[Piece]]:
+    """Read once for the tokenizer, the ids and what is held out, which comes last."""
+    whole = list(pieces(config.train, config.documents))
+    first, rest = parted(iter(whole), int(sum(len(text) for text, _ in whole) * (1 - config.hold_out)))
+    return first, list(rest)
 
 
 def _encoded(tokenizer: Tokenizer, stream: Iterable[Piece]) -> Iterator[list[int]]:
-    stream = iter(stream)
-    while chunk := list(islice(stream, CHUNK)):
+    for chunk in chunks(stream):
         found = tokenizer.encode([text for text, _ in chunk], spaced=False)
         for ids, (_, ends) in zip(found, chunk, strict=True):
             yield [*ids, tokenizer.end] if ends else ids

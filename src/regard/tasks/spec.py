@@ -43,8 +43,7 @@ class TaskSpec:
     search: Search
     """How outputs are searched for where no recipe says so."""
     form: Literal["source", "prompt", "text", "example"] = "text"
-    """What a model is given: a source to be turned into a target, a prompt to go on with, a whole text, or an example
-    to answer."""
+    """What it gets: a source to turn into a target, a prompt to go on with, a whole text, or an example to answer."""
     files: Callable[[Any], list[Path]]
     """The data files that a recipe names."""
     inspect: Callable[[Sequence[Any], Sequence[Any]], Report] = lambda train, valid: Report()
@@ -61,6 +60,6 @@ class TaskSpec:
     evaluate: type[Options] = Options
     """What it can be evaluated on, and how."""
     verbs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Names of `run` for models of this task, and the options that each sets."""
-    judge: Callable[[], Judge] | None = None
-    """How `regard compare` judges its models, if it can."""
+    """Names of `run` for models of this task, and of methods of their runtime; and the options that each sets."""
+    judge: Callable[..., Judge] | None = None
+    """How `regard compare` judges models of some recipes, if it can."""

@@ -1,7 +1,5 @@
 """Task: all that training knows of what is trained."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol

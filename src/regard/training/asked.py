@@ -20,8 +20,7 @@ from regard.tasks.translation.starter import starter
 
 @dataclass(frozen=True)
 class Asked:
-    """What the command line says of data and settings: a recipe, or two files and perhaps two to validate on, or one of
-    running text."""
+    """What the command line says of data and settings: a recipe, two files and perhaps two to validate on, or text."""
 
     path: Path | None = None
     source: Path | None = None
@@ -34,23 +33,23 @@ class Asked:
 
     def __post_init__(self) -> None:
         files = {"text": self.text, "source": self.source, "target": self.target}
-        files |= {"valid-source": self.valid_source, "valid-target": self.valid_target}
-        given = [f"--{name}" for name, file in files.items() if file is not None]
+        files |= {"valid_source": self.valid_source, "valid_target": self.valid_target}
+        given = [f"`{name}`" for name, file in files.items() if file is not None]
         if self.path is not None and given:
             raise UserError(f"a recipe and {' and '.join(given)}; the recipe names its files, so give one or the other")
         if self.path is None and not given:
-            raise UserError("nothing to train on; give a recipe, or --source FILE and --target FILE, or --text FILE")
+            raise UserError("nothing to train on; give a recipe, or files as `source` and `target`, or one as `text`")
         if self.text is not None and len(given) > 1:
-            raise UserError(f"--text and {given[1]}; a language model learns from --text, a translator from the others")
+            raise UserError(f"`text` and {given[1]}; a language model learns from `text`, a translator from the others")
         if self.path is None and self.text is None and (self.source is None or self.target is None):
             lacks = "source" if self.source is None else "target"
-            raise UserError(f"--{lacks} is missing; --source FILE and --target FILE belong together, line by line")
+            raise UserError(f"`{lacks}` is missing; `source` and `target` belong together, line by line")
         if self.source is not None and self.source == self.target:
-            raise UserError(f"--source and --target are both {self.source}; give the text and its translation")
+            raise UserError(f"`source` and `target` are both {self.source}; give the text and its translation")
         if self.minutes is not None and self.minutes <= 0:
-            raise UserError(f"--minutes {self.minutes:g} leaves no time; give 1 or more")
+            raise UserError(f"`minutes` {self.minutes:g} leaves no time; give 1 or more")
         if (self.valid_source is None) != (self.valid_target is None):
-            raise UserError("one of --valid-source and --valid-target is missing; give both")
+            raise UserError("one of `valid_source` and `valid_target` is missing; give both")
 
     @staticmethod
     def of(recipe: Any, files: Mapping[str, Any], minutes: float | None, settings: Sequence[str]) -> Asked:

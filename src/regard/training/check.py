@@ -1,7 +1,5 @@
 """What is wrong with the data, and what training on them would take."""
 
-from __future__ import annotations
-
 import resource
 import sys
 import tempfile

@@ -94,11 +94,8 @@ class Weights:
         state = TrainState(**json.loads((checkpoint / "state.json").read_bytes()))
         for group in self.optimizer.param_groups:  # AdamW's moments' places, which the first step would make
             for parameter in group["params"]:
-                self.optimizer.state[parameter] = {
-                    "step": torch.tensor(float(state.step)),
-                    "exp_avg": torch.zeros_like(parameter),
-                    "exp_avg_sq": torch.zeros_like(parameter),
-                }
+                moments = {name: torch.zeros_like(parameter) for name in ("exp_avg", "exp_avg_sq")}
+                self.optimizer.state[parameter] = {"step": torch.tensor(float(state.step)), **moments}
         _fill(dict(self._moments()), checkpoint / "optimizer.safetensors")
         return state
 

@@ -1,7 +1,5 @@
 """How many processes and threads train: asked for, found by trial, or planned before."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -34,7 +32,7 @@ class Cores:
     def __post_init__(self) -> None:
         for name in ("processes", "threads"):
             if (value := getattr(self, name)) is not None and value < 1:
-                raise UserError(f"--{name} {value} cannot work; use 1 or more")
+                raise UserError(f"`{name}` {value} cannot work; use 1 or more")
 
 
 AS_FOUND = Cores()
@@ -54,20 +52,18 @@ def throw_away(trainer: Trainer) -> tuple[nn.Module, Callable[[int], object]]:
     return probe, lambda step: trainer.update(weights, step)
 
 
-def settle(
-    trainer: Trainer, out: Path, cores: Cores, companion: Sequence[str], world: World, others: ExitStack
-) -> Plan:
+def settle(trainer: Trainer, out: Path, cores: Cores, companion: Sequence[str], world: World, stack: ExitStack) -> Plan:
     """The stored plan, or a new one; with the processes that it needs, which wait for the first step."""
     stored = _stored(out)
     plan = stored or plan_for(trainer)
-    size = stored.processes if stored else _to_try(cores, plan) if world.size == 1 else world.size
+    several = min(MOST, engine.cores()) if cores.threads is None and plan.seconds > WORTH else 1
+    wanted = cores.processes or several if world.size == 1 else world.size
+    size = stored.processes if stored else wanted
     if world.size not in (1, size):
-        raise UserError(
-            f"{out} was planned for {size} processes, not {world.size}; start as many, or use another --out"
-        )
+        raise UserError(f"{out} was planned for {size} processes, not {world.size}; start {size}, or use another `out`")
     if size > 1:
         asked_for = cores.processes is not None or world.size > 1
-        trainer.world = world if world.size > 1 else others.enter_context(companions(size, out, companion))
+        trainer.world = world if world.size > 1 else stack.enter_context(companions(size, out, companion))
         trainer.world.told(1)  # the folder is prepared
         threads = trainer.world.told(0 if stored else cores.threads or max(1, engine.cores() // size))
         if stored is None:
@@ -78,7 +74,7 @@ def settle(
                 plan = replace(shared, processes=size, threads=threads)
             else:
                 trainer.world.told(0)
-                others.close()
+                stack.close()
                 trainer.world = ALONE
     plan.save(out / "plan.json")
     torch.set_num_threads(plan.threads)
@@ -102,13 +98,6 @@ def _tried(trainer: Trainer) -> tuple[float, float]:
     """Seconds of an update and of an evaluation, with all processes at work."""
     probe, update = throw_away(trainer)
     return timed(update, TRIALS), trainer.task.rehearse(probe, trainer.engine(probe))
-
-
-def _to_try(cores: Cores, plan: Plan) -> int:
-    if cores.processes is not None:
-        return cores.processes
-    worth = cores.threads is None and plan.seconds > WORTH
-    return min(MOST, engine.cores()) if worth else 1
 
 
 def _stored(out: Path) -> Plan | None:

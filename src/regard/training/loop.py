@@ -1,13 +1,12 @@
 """The training loop: update, evaluate, save; interrupted anywhere, it goes on to the same end."""
 
-from __future__ import annotations
-
 import copy
 import json
 import math
 import os
 import signal
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -30,6 +29,9 @@ from regard.training.checkpoint import TrainState, Weights, check_finite, fill_w
 from regard.training.distributed import ALONE, LostRankError, SharedEngine, World, sum_gradients
 from regard.training.optimizer import Optimizer
 from regard.training.plan import Plan
+
+LATELY = 0.05  # of the steps: so many updates tell the pace
+CHECKS = 50  # times that it is compared with the minutes
 
 
 class InterruptedTrainingError(StoppedError):
@@ -86,15 +88,16 @@ class Trainer:
 
     def run(self, plan: Plan) -> TrainState:
         """To the plan's last step, or until patience ends."""
-        evaluate_at = _marks(plan.steps, plan.evaluations)
-        save_at = _marks(plan.steps, self.config.checkpoints)
+        times = (plan.evaluations, self.config.checkpoints, 0 if self.config.minutes is None else CHECKS)
+        evaluate_at, save_at, check_at = map(plan.marks, times)
+        lately = deque[float](maxlen=max(1, int(LATELY * plan.steps)))  # seconds of updates
         patience = math.inf if self.config.patience is None else self.config.patience
         progress = Progress(plan.steps, "train") if self.world.leads else nullcontext()
         # A second signal kills at once.
         with stop_signals(lambda signum: signal.signal(signum, signal.SIG_DFL)) as asked, progress as bar:
             if bar:
-                bar.update(self.state.step)
-            while self.state.step < plan.steps and self.state.stale < patience:
+                bar.update(plan.position(self.state.step))
+            while self.state.step < plan.end and self.state.stale < patience:
                 began = time.perf_counter()
                 try:
                     done = self.update(self.weights, self.state.step, plan, asked)
@@ -104,6 +107,7 @@ class Trainer:
                     raise
                 self._follow()
                 spent = time.perf_counter() - began
+                lately.append(spent)
                 cost = sum(plan.cost(self.task.shape(name)) for name in self._names(self.state.step))
                 self.state = self.state.after(done.tokens, spent, cost)
                 step = self.state.step
@@ -114,11 +118,14 @@ class Trainer:
                 if bar:
                     best = "" if self.state.best is None else f"best {self.task.primary[0]} {self.state.best:.2f}"
                     speed = f"{done.tokens / spent:,.0f} {self.task.counts}/s"
-                    bar.update(step, loss=f"loss {done.loss:.3f}", speed=speed, best=best)
+                    bar.update(plan.position(step), loss=f"loss {done.loss:.3f}", speed=speed, best=best)
                 if step in save_at or done.stop:
                     self.weights.save(self.checkpoints, self.state, self._averaged(save_at), self.world)
                 if done.stop:
                     raise InterruptedTrainingError(done.stop, step)
+                if step in check_at and len(lately) == lately.maxlen:
+                    plan = self._keep_minutes(plan, sum(lately) / len(lately), bar)
+                    evaluate_at, save_at, check_at = map(plan.marks, times)
             if self.config.average >= 2:
                 self.world.told(0)  # that the last is saved
                 last = [path for path in steps_in(self.checkpoints) if int(path.name[5:]) in self._averaged(save_at)]
@@ -128,6 +135,17 @@ class Trainer:
                 if bar:
                     bar.line(f"mean of the last {len(last)} checkpoints: {scores}")
         return self.state
+
+    def _keep_minutes(self, plan: Plan, an_update: float, bar: Progress | None) -> Plan:
+        """The plan, with another end if at this pace the run would end late, or long before its time."""
+        step, minutes = self.state.step, self.config.minutes or 0.0
+        end = self.world.told(plan.end_within(minutes, step, self.state.seconds, an_update))
+        changed = plan if end == plan.end else replace(plan, changes=(*plan.changes, (step, end)))
+        if changed is not plan and bar is not None:  # of the process that leads
+            changed.save(self.folder / "plan.json")
+            pace, within = "slower" if end < plan.end else "faster", f"to end within {minutes:g} minutes"
+            bar.line(f"the machine is {pace} than planned: {end:,} steps instead of {plan.end:,}, {within}")
+        return changed
 
     def engine(self, model: nn.Module) -> Engine:
         alone = self.make_engine(model)
@@ -154,7 +172,7 @@ class Trainer:
                 "lower train.lr, raise train.warmup, or look at that data"
             )
         _scale([p.grad for p in model.parameters() if p.grad is not None], weight, self.config.clip)
-        lr = self.config.lr if plan is None else self.config.rate(step, plan.steps)
+        lr = self.config.lr if plan is None else self.config.rate(plan.position(step + 1) - 1, plan.steps)
         weights.optimizer.move(lr, self.world)
         weights.carry = carry
         return Updated(total / weight, int(weight), int(stop))
@@ -208,11 +226,6 @@ class Trainer:
         self.state = replace(state, logged=state.logged + len(line))
         shown = " · ".join(f"{key} {number:.3f}" for key, number in metrics.items())
         return f"step {state.step} · {shown}{' · best so far' if better else ''}"
-
-
-def _marks(steps: int, times: int) -> set[int]:
-    """Steps at which something happens `times` times, evenly, the last at the end."""
-    return {math.ceil(steps * i / times) for i in range(1, times + 1)}
 
 
 def _scale(gradients: list[Tensor], weight: float, largest: float) -> None:

@@ -1,7 +1,5 @@
 """The optimizer: Muon for the matrices of linear layers, AdamW for everything else, or for all."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import torch

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import platform
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,8 @@ WARM, TRIALS = 5, 20  # updates before the clock runs, and while it does
 TRIED = 0.01  # of the minutes: so long updates are tried at least
 RESERVE = 0.03  # of the minutes, for checkpoints and whatever else the machine does
 EVALUATING = 0.1  # of the minutes at most, if more than one evaluation is to fit
+EARLY, LATE = 0.8, 1.1  # shares of the time left that a run may need; beyond, it gets another end
+LITTLE = 0.02  # of the minutes: nothing is changed for so short a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +56,38 @@ class Plan:
     parameters: int
     flops: tuple[float, ...]
     """Of an update's forward and backward pass, as coefficients of its shape; see `terms`."""
+    changes: tuple[tuple[int, int], ...] = ()
+    """Updates after which the rest of the schedule ends with another update, and which."""
+
+    @property
+    def end(self) -> int:
+        """The last update."""
+        return self.changes[-1][1] if self.changes else self.steps
+
+    def position(self, step: int) -> float:
+        """The place of update `step`, counted from 1, in the schedule of `steps`: its number, until a change."""
+        for first, end in reversed(self.changes):
+            if step > first:
+                return self.steps - (self.steps - self.position(first)) * (end - step) / (end - first)
+        return step
+
+    def marks(self, times: int) -> set[int]:
+        """Updates at which something happens `times` times, evenly along the schedule, the last at its end."""
+        places = (math.ceil(self.steps * i / times) for i in range(1, times + 1))
+        return {bisect_left(range(self.end), float(place), key=self.position) for place in places}
+
+    def end_within(self, minutes: float, step: int, seconds: float, an_update: float) -> int:
+        """The last update to keep the minutes, after `step` updates in so many seconds, at this pace; the planned one
+        if that is about right, and up to the last change, which a resumed run repeats."""
+        if step >= self.end or (self.changes and step <= self.changes[-1][0]):
+            return self.end
+        left = minutes * 60 * (1 - RESERVE) - seconds
+        evaluations = sum(mark > step for mark in self.marks(self.evaluations))
+        evaluating = evaluations * self.an_evaluation * an_update / self.an_update  # which are slower or faster too
+        needed = (self.end - step) * an_update + evaluating
+        if EARLY * left <= needed <= LATE * left or abs(needed - left) < LITTLE * minutes * 60:
+            return self.end
+        return step + max(1, int((left - evaluating) / an_update))
 
     def save(self, path: Path) -> None:
         write(path, sealed(asdict(self)))
@@ -138,7 +173,9 @@ def count_flops(task: Task, model: nn.Module) -> list[float]:
     chosen = [names[i * (len(names) - 1) // 15] for i in range(16)]
     counted, rows = [], []
     for name in chosen:
-        with _Products() as products, _plain_products():  # type: ignore[no-untyped-call]
+        # Without mkldnn, whose recurrent layers hide their products from the counter; and without its word on GPUs.
+        plain = torch.backends.mkldnn.flags(enabled=False)
+        with _Products() as products, warnings.catch_warnings(action="ignore"), plain:  # type: ignore[no-untyped-call]
             task.loss(model, task.load(name), None, None).total.backward()
         counted.append(products.flops)
         rows.append(terms(task.shape(name)))
@@ -161,12 +198,3 @@ class _Products(TorchDispatchMode):
         if count := flop_registry.get(FUSED.get(operation.__name__, operation)):
             self.flops += count(*args, **(kwargs or {}), out_val=out)
         return out
-
-
-@contextmanager
-def _plain_products() -> Iterator[None]:
-    """Without mkldnn, whose recurrent layers hide their products from the counter; and without its word on GPUs."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with torch.backends.mkldnn.flags(enabled=False):
-            yield

@@ -1,7 +1,5 @@
 """A run: joins data, model, task and loop, in one folder that anyone can use afterwards; the same call goes on."""
 
-from __future__ import annotations
-
 import ctypes
 import fcntl
 import json
@@ -22,7 +20,7 @@ from regard.data.text import check_regular
 from regard.data.tokenizer import ForeignTokenizer, Tokenizers
 from regard.engine.engine import engine_of
 from regard.errors import UserError
-from regard.files import digest, sealed, unsealed, write
+from regard.files import input_digest, sealed, unsealed, write
 from regard.look.charts import curve
 from regard.progress import duration, say
 from regard.tasks.config import BaseRecipe
@@ -36,7 +34,6 @@ from regard.training.loop import Trainer
 from regard.training.plan import Plan
 
 INPUTS = "inputs.json"  # the files that a run reads, with their sums
-HELD = ("valid.source", "valid.target", "valid.json")  # what a task set aside
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 Report = Callable[[dict[str, float], int], None]  # is given metrics, and the step that they are of
 
@@ -45,9 +42,7 @@ class Models(Protocol):
     """Where models to begin with come from: folders of ours and of others."""
 
     def load_any(self, path: Path) -> Loaded: ...
-
     def words_of(self, path: Path) -> Tokenizers: ...
-
     def files_of(self, path: Path) -> list[Path]: ...
 
 
@@ -84,16 +79,16 @@ class Run:
     def save_tokenizers(self, new: Sequence[str] = ()) -> None:
         """Those of the model that is begun with, once, before anything else; it keeps them, and may get new words."""
         if new and self.begins_with is None:
-            raise UserError("--new-words adds to the words of a model that is begun with; give it by --from")
+            raise UserError("`new_words` adds to the words of a model that is begun with; give it by `start`")
         given = self.begins_with or self.recipe.tokenizer_from
         if has_tokenizers(self.out):
             if missing := set(new) - set(load_tokenizers(self.out).target.new_words):
-                raise UserError(f"{self.out} was begun without the new word {min(missing)!r}; choose another --out")
+                raise UserError(f"{self.out} was begun without the new word {min(missing)!r}; choose another `out`")
         elif given is not None:
             found = self.base.words if self.base is not None else self.models.words_of(Path(given))
             if self.recipe.own_tokenizers and isinstance(found.target, ForeignTokenizer):
                 raise UserError(
-                    f"{given}: a translator that another tool made runs here, but is not trained further; drop --from"
+                    f"{given}: another tool's translator runs here but is not trained further; drop `start`"
                 )
             save_tokenizers(self.out, found.extended(new))
 
@@ -109,9 +104,7 @@ class Run:
             config,
             out,
             engine=lambda model: engine_of(model, torch.get_num_threads()),
-            keep_best=lambda model, metrics: save_model(
-                out, model, recipe.task, recipe.search, recipe.longest, metrics
-            ),
+            keep_best=lambda model, best: save_model(out, model, recipe.task, recipe.search, recipe.longest, best),
             report=report,
             world=world,
         )
@@ -156,13 +149,13 @@ def _train(run: Run, cores: Cores, companion: Sequence[str], report: Report | No
         plan = settle(trainer, out, cores, companion, world, others)
         takes = f", about {duration(plan.seconds)}" if plan.seconds else ""
         working = f"{plan.processes} processes of {plan.threads}" if plan.processes > 1 else f"{plan.threads}"
-        say(f"{plan.parameters:,} parameters, {plan.steps:,} steps, {working} thread{'s'[: plan.threads > 1]}{takes}")
+        say(f"{plan.parameters:,} parameters, {plan.end:,} steps, {working} thread{'s'[: plan.threads > 1]}{takes}")
         for passed in trainer.resume():
             say(f"passed over {passed}")
         if trainer.state.step:
             say(f"going on after step {trainer.state.step}")
-        if trainer.state.step >= plan.steps:
-            say("this run is finished; for more, --continue with more --minutes, or choose another --out")
+        if trainer.state.step >= plan.end:
+            say("this run is finished; for more, `goes_on` with more `minutes`, or choose another `out`")
         state = trainer.run(plan)
     write(out / "README.md", _card(run.recipe, task, plan, state, out).encode())
     try:
@@ -217,7 +210,7 @@ def follow(out: Path, models: Models, start: Path | None, world: World) -> None:
     keep_memory()
     world.told(0)  # the folder is prepared
     if not (out / "recipe.yaml").exists():
-        raise UserError(f"{out} is empty on this machine; --out must be a folder that all machines share")
+        raise UserError(f"{out} is empty on this machine; `out` must be a folder that all machines share")
     run = Run(read_recipe(out / "recipe.yaml"), out, models, start)
     if other := _changed_inputs(out, run.inputs()):
         raise UserError(f"{other[0]}: differs from the file of the leading process; give all the same data")
@@ -229,7 +222,7 @@ def _tensorboard(out: Path) -> Report:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
-        raise UserError("--tensorboard needs a package more; pip install 'regard[tensorboard]'") from error
+        raise UserError("`tensorboard` needs a package more; pip install 'regard[tensorboard]'") from error
 
     def report(metrics: dict[str, float], step: int) -> None:
         # What a killed run had told from this step on is told again, so it is purged.
@@ -260,22 +253,21 @@ def _same_run(out: Path, recipe: BaseRecipe, inputs: Sequence[Path], goes_on: bo
     if changed and begun and not goes_on:
         raise UserError(
             f"{out} holds a run of {'other data' if files else 'another recipe'}:\n  {listed}\n"
-            "choose another --out, undo the change, or go on with it by --continue"
+            "choose another `out`, undo the change, or go on with it by `goes_on`"
         )
     if changed and begun:
-        fixed = [line for line in changed if line.startswith(("model.", "data.tokenizer"))]
-        if fixed:
-            raise UserError("a run that goes on keeps these:\n  " + "\n  ".join(fixed) + "\nuse --from instead")
+        if fixed := [line for line in changed if line.startswith(("model.", "data.tokenizer"))]:
+            raise UserError("a run that goes on keeps these:\n  " + "\n  ".join(fixed) + "\nuse `start` instead")
         say(f"going on with changes:\n  {listed}")
         (out / "plan.json").unlink(missing_ok=True)
     if changed and (files or other_data or not begun):
         shutil.rmtree(out / "store", ignore_errors=True)
         # Where nothing was trained yet, the tokenizers belong to the old recipe too.
-        for leftover in [out / name for name in HELD] + ([] if begun else list(out.glob("tokenizer*.json"))):
+        for leftover in [*out.glob("valid.*"), *([] if begun else out.glob("tokenizer*.json"))]:
             leftover.unlink(missing_ok=True)
     if changed or not (stored.exists() and (out / INPUTS).exists()):
         write(stored, recipes.dump(recipe).encode())
-        write(out / INPUTS, sealed({"files": [[str(path), digest(path)] for path in inputs]}))
+        write(out / INPUTS, sealed({"files": [[str(path), input_digest(path)] for path in inputs]}))
 
 
 def _changed_inputs(out: Path, inputs: Sequence[Path]) -> list[Path]:
@@ -286,7 +278,7 @@ def _changed_inputs(out: Path, inputs: Sequence[Path]) -> list[Path]:
         before = [total for _, total in unsealed(json.loads((out / INPUTS).read_bytes()))["files"]]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{out / INPUTS}: is damaged ({error}); remove it if the data are as they were") from error
-    now = [digest(path) for path in inputs]
+    now = [input_digest(path) for path in inputs]
     return [path for path, one, other in zip_longest(inputs, before, now) if one != other and path is not None]
 
 
@@ -297,10 +289,10 @@ def _alone(out: Path) -> Iterator[None]:
         out.mkdir(parents=True, exist_ok=True)
         lock = (out / ".lock").open("w")
     except OSError as error:
-        raise UserError(f"{out}: cannot be written ({error.strerror}); choose another --out") from error
+        raise UserError(f"{out}: cannot be written ({error.strerror}); choose another `out`") from error
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise UserError(f"{out}: another run is at work there; wait for it, or choose another --out") from error
+            raise UserError(f"{out}: another run is at work there; wait for it, or choose another `out`") from error
         yield

@@ -1,4 +1,4 @@
-// The page: a sentence is typed, its translation appears, and what the model looked at.
+// The page: a text is typed, its translation or whatever else the model says appears, and what the model looked at.
 
 import { show } from "./view.js";
 
@@ -7,6 +7,8 @@ const LOOK = 250; // after a translation, before attention is asked for
 const LINES = 32; // of a file, asked for at once
 const PATIENCE = 20; // times that a busy service is asked again for a part of a file
 const SHOWN = 4000; // characters of a response that are shown
+const MANY = 20; // labels, or numbers of a vector, that are shown
+const EACH_LINE = ", each on a line of its own";
 const $ = (id) => document.getElementById(id);
 let choices = [], limits = {}, choice = null, asked = null, reading = null, viewed = {};
 
@@ -79,23 +81,22 @@ const spaced = (parts) => parts.flatMap((each, i) => (i ? [" ", each] : [each]))
 async function typed() {
   asked?.abort();
   const { signal } = (asked = new AbortController()), text = $("text").value, size = length(text);
+  const translates = choice.kind === "translate", parts = text.trim().split("\n");
   const over = size > limits.characters;
   $("count").textContent = `${size} / ${limits.characters}`;
   $("count").classList.toggle("over", over);
-  if (!text.trim() || over) {
+  if (!text.trim() || over || parts.length < choice.parts) {
     clear();
     return tellOf(over ? new Error(`A text has at most ${limits.characters} characters`) : null);
   }
   $("said").classList.add("stale");
   try {
     await wait(PAUSE, signal);
-    const best = $("others").open ? 5 : 1;
-    const { translations } = await ask("/api/translate", { text, best, ...choice.ask }, signal);
-    translated(translations[0].outputs);
+    const said = translates ? await translate(text, signal) : await run(choice.parts > 1 ? parts.join("\t") : text, signal);
     tellOf(null);
-    if (!$("attention").open || !translations[0].outputs[0].text) return;
+    if (!$("attention").open || !said) return;
     await wait(LOOK, signal);
-    await look(text.trim(), translations[0].outputs[0].text, signal);
+    await look(choice.parts > 1 ? parts.join("\t") : text.trim(), said, signal);
   } catch (error) {
     if (error.name !== "AbortError") clear();
     tellOf(error);
@@ -107,6 +108,50 @@ function clear() {
   for (const id of ["said", "alternatives", "view", "read", "score", "gaze"]) $(id).replaceChildren();
   $("said").classList.remove("stale");
   $("copy").disabled = true;
+}
+
+async function translate(text, signal) {
+  const best = $("others").open ? 5 : 1;
+  const { translations } = await ask("/api/translate", { text, best, ...choice.ask }, signal);
+  translated(translations[0].outputs);
+  return translations[0].outputs[0].text;
+}
+
+// What a model says that neither translates nor goes on with a text, by what its answer holds.
+async function run(text, signal) {
+  const { results: [result] } = await ask("/api/run", { text, ...choice.ask, options: choice.options }, signal);
+  $("said").replaceChildren(...answered(text, result));
+  $("said").classList.remove("stale");
+  $("score").textContent = result.start === undefined ? "" : `probability ${result.probability.toFixed(3)}`;
+  return result.line;
+}
+
+function answered(text, { line, vector, blanks, all, start, end, answer, text: filled }) {
+  if (vector) return [`${vector.slice(0, MANY).map((x) => x.toFixed(3)).join("  ")} … (${vector.length} numbers)`];
+  if (blanks) return [part(filled, "filled"), ...blanks.map((words) => bars(words.map((each) => [each.word, each.probability])))];
+  if (all) return [bars(all.slice(0, MANY).map((each) => [each.label, each.probability]))];
+  if (Array.isArray(answer)) return spaced(text.trim().split(/\s+/).map((word, i) => tagged(word, answer[i])));
+  if (start === undefined) return [line];
+  const letters = [...text.split("\t")[0]], piece = (...places) => letters.slice(...places).join("");
+  return [piece(0, start), part(piece(start, end), "span"), piece(end)];
+}
+
+function bars(rows) {
+  const list = document.createElement("ol");
+  list.className = "bars";
+  for (const [label, share] of rows) {
+    const item = document.createElement("li");
+    item.style.setProperty("--share", share);
+    item.append(part(label), " ", part(share.toFixed(3)));
+    list.append(item);
+  }
+  return list;
+}
+
+function tagged(word, tag = "") {
+  const both = part("", "tagged");
+  both.append(part(word, tag === "O" ? "" : "span"), part(tag, "tag"));
+  return both;
 }
 
 function translated([first, ...others]) {
@@ -162,7 +207,7 @@ function spell({ cells, labels: [targets, sources] }, said) {
 // Lines of a file, some at a time; what is done can be had even if it stops half-way.
 async function file(given) {
   await begun; // it may come before the models are known
-  if (choice?.task !== "translation") return;
+  if (choice?.kind !== "translate") return;
   reading?.abort();
   const own = (reading = new AbortController()), { ask: how, target } = choice, said = [], link = $("download");
   const tell = (lines) => {
@@ -260,15 +305,19 @@ function telling(on) {
 function choose(i) {
   asked?.abort();
   choice = choices[i];
-  const translates = choice.task === "translation";
+  const translates = choice.kind === "translate", writes = choice.kind === "generate";
   $("model").value = i;
-  $("translator").hidden = !translates;
-  $("teller").hidden = translates;
+  $("translator").hidden = writes;
+  $("teller").hidden = !writes;
+  for (const id of ["swap", "copy", "others", "file", "moved"]) $(id).hidden = !translates;
   viewed = {};
   tellOf(null);
-  if (!translates) return;
+  if (writes) return;
+  $("translator").ariaLabel = $("said").ariaLabel = translates ? "Translation" : "Answer";
+  $("text").placeholder = translates ? "Type a sentence, or drop a text file" : `Type ${choice.reads}`;
   $("source-name").textContent = choice.names[0];
   $("target-name").textContent = choice.names[1];
+  if (!translates) return void typed();
   const back = choices.findIndex((each) => each.source === choice.target && each.target === choice.source);
   $("swap").disabled = back < 0;
   $("swap").title = back < 0 ? `No model here translates ${choice.names[1]} to ${choice.names[0]}` : "Swap languages";
@@ -283,16 +332,18 @@ async function begin() {
   const { models, languages, limits: told } = await answer(await reach("/api/models"));
   limits = told;
   $("tokens").max = limits.tokens;
-  for (const { name, task, directions } of models) {
-    if (task !== "translation") choices.push({ task, name, ask: { model: name } });
+  for (const { name, verbs, parts, reads, options, directions } of models) {
+    const kind = ["translate", "generate"].find((verb) => verbs.includes(verb)) ?? "run";
+    const names = [`${reads[0].toUpperCase()}${reads.slice(1)}${parts > 1 ? EACH_LINE : ""}`, "Answer"];
+    if (kind !== "translate") choices.push({ kind, name, names, parts, reads, options, ask: { model: name } });
     for (const { source, target } of directions) {
-      const names = [languages[source], languages[target]];
-      choices.push({ task, name: `${names.join(" → ")} · ${name}`, source, target, names, ask: { model: name, source, target } });
+      const names = [languages[source], languages[target]], ask = { model: name, source, target };
+      choices.push({ kind, name: `${names.join(" → ")} · ${name}`, source, target, names, parts, ask });
     }
   }
   choices.forEach((each, i) => $("model").append(new Option(each.name, i)));
   choose(0);
-  $(choice.task === "translation" ? "text" : "prompt").focus();
+  $(choice.kind === "generate" ? "prompt" : "text").focus();
 }
 
 function remember(dark) {

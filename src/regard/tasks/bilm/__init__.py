@@ -9,14 +9,13 @@ from regard.tasks.spec import lazy
 
 SPEC = running(
     "bilm",
-    "tokenizer",
-    "tokenizer_from",
+    ("tokenizer", "tokenizer_from"),
     purpose="vectors of tokens and texts",
     plural="encoders",
     recipe=BilmRecipe,
     models=ElmoConfig,
     search=Greedy(),
-    runtime=lazy("regard.tasks.bilm.runtime:BidirectionalEncoder"),
+    runtime=lazy("regard.tasks.bilm.task:BidirectionalEncoder"),
     run=EncodeOptions,
     verbs={"embed": {"vectors": True}},
 )

@@ -1,7 +1,5 @@
 """The recipe of a bidirectional language model."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

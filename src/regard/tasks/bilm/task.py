@@ -16,8 +16,10 @@ from regard.rng import Key
 from regard.shapes import Padded
 from regard.tasks.bilm.config import BilmRecipe
 from regard.tasks.folder import Loaded
-from regard.tasks.runnable import Tick, ignore
-from regard.tasks.running_text import Ids, Text, TextTask, held_out, ids_for, tokenizer_for
+from regard.tasks.mlm.runtime import Encoder
+from regard.tasks.runnable import Evaluation, Tick, ignore
+from regard.tasks.running_spec import TextEvaluation
+from regard.tasks.running_text import Ids, Text, TextTask, evaluated, held_out, ids_for, tokenizer_for
 from regard.tasks.task import Loss
 
 MARKS = 2  # the start and the end of a window
@@ -31,8 +33,7 @@ def prepare(recipe: BilmRecipe, folder: Path, base: Loaded | None = None) -> Bot
 
 
 class BothWays(TextTask):
-    """A window of text is read between marks, as a sentence will be; the marks, which any window may get, are not
-    told."""
+    """A window of text is read between marks, as a sentence will be; marks, which any window may get, are not told."""
 
     def __init__(self, tokenizer: Tokenizer, ids: Ids, held: Text | None, *, context: int, batch_tokens: int) -> None:
         super().__init__(ids, held, context, batch_tokens, MARKS)
@@ -48,6 +49,14 @@ class BothWays(TextTask):
 
     def score(self, model: nn.Module, text: Text) -> dict[str, float]:
         return tell_both_ways(model, text.ids[1:], self.context, self.rows)
+
+
+class BidirectionalEncoder(Encoder):
+    """As any encoder, but for how it is evaluated: how well each token is predicted from either side."""
+
+    def evaluated(self, options: TextEvaluation) -> Evaluation:
+        model, most = self.model, self.max_length
+        return evaluated(self, options, lambda text, tick: tell_both_ways(model, text.ids[1:], most, 8, tick))
 
 
 def framed(ids: Ids, starts: Ids, context: int, start: int, end: int) -> Padded:

@@ -1,26 +1,24 @@
 """How a context is given one of several continuations."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
 from regard.data.examples import CHOICES, Example
 from regard.models.config import ReaderConfig
 from regard.tasks.labelled.layout import Batch, Layout, Unit
-from regard.tasks.labelled.question import Answer, Outputs, Question, first_answers, ranked
+from regard.tasks.labelled.question import Answer, Numbers, Outputs, Question, first_answers, ranked
 
 
 class Choice(Question):
     """A row for each choice after its context, of which the likeliest is taken."""
 
-    form = CHOICES
-    paired, parts, holds = True, (3, 1 << 20), ("a context and two choices or more",) * 2
+    form, paired = CHOICES, True
+
+    def reads(self, pairs: bool) -> tuple[int, int, str]:
+        return 3, 1 << 20, "a context and two choices or more"
 
     def units(self, layout: Layout, item: int, example: Example) -> Iterator[Unit]:
         context, *choices = layout.tokenizer.encode(example.texts)
@@ -31,8 +29,8 @@ class Choice(Question):
         choices = torch.tensor(first_answers(batch))
         return F.cross_entropy(_by_unit(logits, batch), choices, reduction="sum"), float(len(choices))
 
-    def outputs(self, logits: Tensor, batch: Batch) -> list[NDArray[np.float64]]:
-        return list(_by_unit(logits, batch).double().log_softmax(-1).numpy())
+    def outputs(self, logits: Tensor, batch: Batch) -> list[Numbers]:
+        return super().outputs(_by_unit(logits, batch), batch)
 
     def answer(self, config: ReaderConfig, example: Example, outputs: Outputs) -> Answer:
         return ranked(example.texts[1:], outputs[0][0], lambda best: best)

@@ -1,13 +1,9 @@
 """How a text, or a pair of texts, is given a label."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -32,9 +28,6 @@ class Classification(Question):
     def loss(self, logits: Tensor, batch: Batch, smoothing: float) -> tuple[Tensor, float]:
         labels = torch.tensor(first_answers(batch))
         return F.cross_entropy(logits, labels, reduction="sum", label_smoothing=smoothing), float(len(labels))
-
-    def outputs(self, logits: Tensor, batch: Batch) -> list[NDArray[np.float64]]:
-        return list(logits.double().log_softmax(-1).numpy())
 
     def answer(self, config: ReaderConfig, example: Example, outputs: Outputs) -> Answer:
         return ranked(config.labels, outputs[0][0], lambda best: config.labels[best])

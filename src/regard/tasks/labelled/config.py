@@ -1,7 +1,5 @@
 """The tasks of labelled examples: their recipe, what their models can be asked, and their TaskSpec."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -96,5 +94,5 @@ def labelled(name: str, plural: str, *verbs: str, metrics: tuple[str, ...]) -> T
         run=AnswerOptions,
         evaluate=ExamplesEvaluation,
         verbs={verb: {} for verb in verbs},
-        judge=lazy("regard.tasks.labelled.judge:judge"),
+        judge=lazy("regard.tasks.labelled.judge:LabelledJudge"),
     )

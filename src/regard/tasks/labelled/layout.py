@@ -118,7 +118,6 @@ class Batch:
 
 def check_room(config: ReaderConfig, max_length: int) -> None:
     """Raise where a trunk has no positions for so long texts."""
-    position = getattr(config.trunk, "position", None)
-    held = None if position is None else position.max_length
+    held = getattr(getattr(config.trunk, "position", None), "max_length", None)
     if held is not None and held < max_length:
         raise UserError(f"data.max_length {max_length} is longer than the {held} positions of this model; lower it")

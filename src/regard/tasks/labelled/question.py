@@ -20,7 +20,8 @@ from regard.tasks.registry import TASKS
 if TYPE_CHECKING:
     from regard.tasks.labelled.layout import Batch, Layout, Unit
 
-Outputs = list[tuple[NDArray[np.float64], "Unit"]]  # of an example's units
+Numbers = NDArray[np.float64]
+Outputs = list[tuple[Numbers, "Unit"]]  # of an example's units
 MOST_LABELS = 1000
 
 
@@ -69,10 +70,6 @@ class Question:
     form: Format
     paired: bool | None = None
     """Whether each row has two texts; None: as the data have."""
-    parts: tuple[int, int] = (1, 2)
-    """Texts on a line of `run`, with tabs between, at least and at most."""
-    holds: tuple[str, str] = ("a text", "two texts")
-    """What they are, where a model reads one text and where it reads two."""
 
     def settings(self, train: Sequence[Example]) -> Mapping[str, Any]:
         """Of the model, as the examples to train on have them."""
@@ -82,14 +79,15 @@ class Question:
         """Whether a model reads two texts at once."""
         return any(len(example.texts) == 2 for example in train) if self.paired is None else self.paired
 
+    def reads(self, pairs: bool) -> tuple[int, int, str]:
+        """Texts on a line of `run`, with a tab between them, at least and at most, and what they are."""
+        return (2, 2, "two texts") if pairs else (1, 1, "a text")
+
     def example(self, line: str, number: int, pairs: bool) -> Example:
         """What a line asks; raises UserError where it does not hold what it should."""
-        texts = tuple(line.split("\t"))
-        least, most = (1 + pairs, 1 + pairs) if self.paired is None else self.parts
+        texts, (least, most, what) = tuple(line.split("\t")), self.reads(pairs)
         if not least <= len(texts) <= most:
-            raise UserError(
-                f"line {number} holds {len(texts)} parts; give {self.holds[pairs]}, with a tab between them"
-            )
+            raise UserError(f"line {number} holds {len(texts)} parts; give {what}, with a tab between them")
         return Example(texts, None, number)
 
     def units(self, layout: Layout, item: int, example: Example) -> Iterator[Unit]:
@@ -100,9 +98,9 @@ class Question:
         """The sum over what is answered, and how much that is."""
         raise NotImplementedError  # abstract
 
-    def outputs(self, logits: Tensor, batch: Batch) -> list[NDArray[np.float64]]:
-        """Of each unit."""
-        raise NotImplementedError  # abstract
+    def outputs(self, logits: Tensor, batch: Batch) -> list[Numbers]:
+        """Of each unit; by default the log-probabilities of its labels."""
+        return list(logits.double().log_softmax(-1).numpy())
 
     def answer(self, config: ReaderConfig, example: Example, outputs: Outputs) -> Answer:
         raise NotImplementedError  # abstract
@@ -134,7 +132,7 @@ def labels_of(labels: set[str]) -> tuple[str, ...]:
     return tuple(sorted(labels))
 
 
-def ranked(names: Sequence[str], log_probs: NDArray[np.float64], said: Callable[[int], Any]) -> Answer:
+def ranked(names: Sequence[str], log_probs: Numbers, said: Callable[[int], Any]) -> Answer:
     """The likeliest of some names."""
     order = np.argsort(-log_probs[: len(names)], kind="stable").tolist()
     others = tuple((names[i], float(np.exp(log_probs[i]))) for i in order)

@@ -1,7 +1,5 @@
 """A reader, ready to answer: labels with their probabilities, numbers, choices, tags, words of a document."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -20,8 +18,8 @@ from regard.tasks.labelled.config import AnswerOptions, ExamplesEvaluation
 from regard.tasks.labelled.layout import Batch, Layout
 from regard.tasks.labelled.question import Answer, Question, metrics_of
 from regard.tasks.labelled.task import answers
-from regard.tasks.options import listed
-from regard.tasks.runnable import TOGETHER, Evaluation, Prediction, Runnable, Tick, check_silent, ignore
+from regard.tasks.options import Texts, listed
+from regard.tasks.runnable import TOGETHER, Evaluation, Prediction, Predictions, Runnable, Tick, check_silent, ignore
 
 MARKS = ("[start]", "[between]", "[extract]")  # of decoders, which no tokenizer knows
 
@@ -29,17 +27,15 @@ MARKS = ("[start]", "[between]", "[extract]")  # of decoders, which no tokenizer
 class Answerer(Runnable):
     """A model that answers: `model("a fine film")`, or `model(["a cat\\ta dog", ...])`, a tab between parts."""
 
-    def __call__(self, texts: str | Sequence[str]) -> Answer | list[Answer]:
+    def __call__(self, texts: str | Texts) -> Answer | list[Answer]:
         found = self.classify(texts)
         return found[0] if isinstance(texts, str) else found
 
-    def classify(self, texts: str | Sequence[str]) -> list[Answer]:
+    def classify(self, texts: str | Texts) -> list[Answer]:
         """The answer to each text, with its probability and all others."""
         return self.answer([self.example(line, number) for number, line in enumerate(listed(texts), 1)])
 
-    def predict(
-        self, texts: Sequence[str], options: AnswerOptions, *, first: int = 1, tick: Tick = ignore
-    ) -> list[Prediction]:
+    def predict(self, texts: Texts, options: AnswerOptions, *, first: int = 1, tick: Tick = ignore) -> Predictions:
         numbers = [i for i, text in enumerate(texts) if text.strip()]  # blank in, blank out
         before = self.layout.cut
         found = self.answer([self.example(texts[i], first + i) for i in numbers], tick)
@@ -52,9 +48,8 @@ class Answerer(Runnable):
         """Metrics on a file of labelled examples, or on a corpus that is known by name."""
         data = str(options.data)
         named = data in CORPORA and not Path(data).exists()
-        examples = read_examples(
-            [ExamplesConfig(corpus=data) if named else ExamplesConfig(file=data)], self.question.form
-        )
+        corpus = ExamplesConfig(corpus=data) if named else ExamplesConfig(file=data)
+        examples = read_examples([corpus], self.question.form)
         single = not self.layout.config.pairs and self.question.paired is None
         if single and (two := next((e for e in examples if len(e.texts) > 1), None)):
             raise UserError(f"{data}, line {two.line}: holds two texts, and this model was trained on one at a time")
@@ -67,9 +62,13 @@ class Answerer(Runnable):
         shown = [f"{name:15} {x:.4f}" if abs(x) <= 1 else f"{name:15} {x:.2f}" for name, x in scores.items()]
         return Evaluation({"examples": len(examples), **scores}, [f"{len(examples):,} examples", *shown])
 
-    def attend(self, text: str, target: str | None = None) -> Look:
+    def served(self) -> dict[str, Any]:
+        least, _, reads = self.question.reads(self.layout.config.pairs)
+        return {**super().served(), "parts": least, "reads": reads}
+
+    def attend(self, text: str, target: str | None = None, *, shown: int | None = None) -> Look:
         check_silent(target)
-        told, words = self.explain(text), self.tokenizer
+        told, words = self.explain(text, shown), self.tokenizer
         known = [i for i in told.source if i < words.vocabulary]
         plain = iter(zip(words.pieces(known), words.words(known), strict=True))
         pieces, groups = list[str](), list[int]()
@@ -102,7 +101,7 @@ class Answerer(Runnable):
         """What is said of labelled examples, and what was wanted."""
         return [each.said for each in self.answer(examples, tick)], list(map(self.question.wanted, examples))
 
-    def explain(self, line: str) -> Explanation:
+    def explain(self, line: str, shown: int | None = None) -> Explanation:
         """What each token looked at."""
         import torch
 
@@ -110,7 +109,7 @@ class Answerer(Runnable):
             raise UserError("the text is blank; give one to look at")
         trace, unit = Trace(), next(self.layout.units([self.example(line)]))
         batch = Batch.of([unit[:1]])  # of choices the first
-        check_size(self.model, *[batch.texts.tokens.shape[1]] * 2)
+        check_size(self.model, len(unit[0].ids), len(unit[0].ids), shown=shown)
         with torch.no_grad():
             self.model.see(batch.texts, batch.segments, Site(trace=trace))
         if not trace.records:

@@ -1,7 +1,5 @@
 """From labelled examples to what is trained: the task, a model that answers, and its settings."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -38,15 +36,9 @@ def prepare(recipe: LabelledRecipe, folder: Path, base: Loaded | None = None) ->
     tokenizer, start = load_tokenizers(folder).target, None if base is None else base.config
     config = reader_for(recipe.model, recipe.task, tokenizer, start, examples)
     check_room(config, recipe.data.max_length)
-    return Reading(
-        Layout(tokenizer, config, recipe.data.max_length),
-        examples,
-        held,
-        batch_tokens=recipe.train.batch_tokens,
-        auxiliary=recipe.train.lm_loss_weight,
-        smoothing=recipe.train.label_smoothing,
-        metric=recipe.metric,
-    )
+    layout, train = Layout(tokenizer, config, recipe.data.max_length), recipe.train
+    settings: Any = {"auxiliary": train.lm_loss_weight, "smoothing": train.label_smoothing, "metric": recipe.metric}
+    return Reading(layout, examples, held, batch_tokens=train.batch_tokens, **settings)
 
 
 def model(recipe: LabelledRecipe, task: Reading, folder: Path, base: Loaded | None) -> nn.Module:
@@ -68,8 +60,7 @@ def reader_for(
     if start is None:
         marks = (tokenizer.id_of("<start>") or 1, tokenizer.end)
         trunk = replace(trunk, start=marks[0], end=marks[1], vocabulary=tokenizer.vocabulary)
-    vocabulary = tokenizer.vocabulary + (0 if trunk.both_ways else MARKS)
-    trunk = replace(trunk, vocabulary=vocabulary)
+    trunk = replace(trunk, vocabulary=tokenizer.vocabulary + (0 if trunk.both_ways else MARKS))
     question = question_of(task)
     settings = {"question": task, "pairs": question.pairs(train), **question.settings(train)}
     config = replace(config, trunk=trunk, **settings)

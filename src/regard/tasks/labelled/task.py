@@ -1,7 +1,5 @@
 """Reading: a model of text is tuned to answer: by a label, a number, a choice, tags, or a place in a document."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -28,6 +26,7 @@ from regard.tasks.runnable import Tick, ignore
 from regard.tasks.task import Direction, Loss, Shape
 
 Names = NDArray[np.int64]
+Examples = Sequence[Example]
 REHEARSED = 200  # examples by which an evaluation is timed
 
 
@@ -39,8 +38,8 @@ class Reading:
     def __init__(
         self,
         layout: Layout,
-        examples: Sequence[Example],
-        held: Sequence[Example],
+        examples: Examples,
+        held: Examples,
         *,
         batch_tokens: int,
         auxiliary: float = 0.0,
@@ -106,9 +105,7 @@ class Reading:
             "cut": f"{self.layout.cut:,} longer than data.max_length ({recipe.data.max_length} tokens)",
         }
         if config.labels:
-            counts = Counter(
-                label for unit in self.units for row in unit[:1] for label in np.ravel(row.wanted).tolist()
-            )
+            counts = Counter(label for first, *_ in self.units for label in np.ravel(first.wanted).tolist())
             rows["labels"] = ", ".join(f"{label}: {counts[i]:,}" for i, label in enumerate(config.labels))
         return rows
 
@@ -121,15 +118,13 @@ class Reading:
         answers(model, self.layout, some)
         return (time.perf_counter() - began) * len(self.held) / max(1, len(some))
 
-    def scores(self, model: nn.Module, examples: Sequence[Example]) -> dict[str, float]:
+    def scores(self, model: nn.Module, examples: Examples) -> dict[str, float]:
         said = [answer.said for answer in answers(model, self.layout, examples)]
         return label_scores(self.metrics, said, [self.question.wanted(example) for example in examples])
 
 
 @torch.no_grad()
-def answers(
-    model: Any, layout: Layout, examples: Sequence[Example], tokens: int = 4096, tick: Tick = ignore
-) -> list[Answer]:
+def answers(model: Any, layout: Layout, examples: Examples, tokens: int = 4096, tick: Tick = ignore) -> list[Answer]:
     """Of each example, in order."""
     units = list(layout.units([example._replace(answer=None) for example in examples]))
     lengths = np.array([len(unit) * max(len(row.ids) for row in unit) for unit in units], np.int64)

@@ -1,7 +1,5 @@
 """The recipe of a language model, and what one can be asked."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal

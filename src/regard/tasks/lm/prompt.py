@@ -53,8 +53,10 @@ class Prompter:
         warn: Callable[[str], None] = warnings.warn,
     ) -> None:
         self.model, self.labels, self.warn, self._warned = model, list(labels or ()), warn, False
-        if labels is not None:
-            _check_labels(labels)
+        if labels is not None and (len(labels) < 2 or not all(text.strip() and "\n" not in text for text in labels)):
+            raise UserError(f"labels {', '.join(map(repr, labels))}: give two or more, each a line that is not empty")
+        if twice := next((label for label in self.labels if self.labels.count(label) > 1), None):
+            raise UserError(f"label {twice!r} is given twice; name each once")
         self.before, between, after = _parted(PLAIN if template is None else template)
         self.stop = ["\n", *([after] if after else [])]
         self.between = between.rstrip(" ")  # words begin with their space, so a space belongs to the answer
@@ -86,9 +88,8 @@ class Prompter:
 
     def prompts(self, texts: Sequence[str], first: int = 1) -> list[str]:
         """Each input after the examples that fit; blank ones stay blank. The first is told as line `first`."""
-        return [
-            self._prompt(text, self._fitted(text, n)[0]) if text.strip() else "" for n, text in enumerate(texts, first)
-        ]
+        numbered = enumerate(texts, first)
+        return [self._prompt(text, self._fitted(text, n)[0]) if text.strip() else "" for n, text in numbered]
 
     def answer(self, texts: Sequence[str]) -> list[str]:
         """What the model says after each input, up to the end of the line; nothing to a blank one. Words are the
@@ -115,7 +116,7 @@ class Prompter:
         for at in range(0, len(filled), BUNCH):
             members = filled[at : at + BUNCH]
             counts, rows = zip(*(self._fitted(texts[i], first + i) for i in members), strict=True)
-            for i, count, said in zip(members, counts, self._log_probs(rows), strict=True):
+            for i, count, said in zip(members, counts, self._log_probs(rows, lambda _: tick(at)), strict=True):  # noqa: B023
                 if calibrated and count not in bias:
                     nothing = [self._cut(self._rows(text, count)) for text in NOTHING]
                     # of the sum: a constant for all labels cancels
@@ -165,7 +166,7 @@ class Prompter:
         over = 0 if self.room is None else max(0, _longest(rows) - self.room)
         return [row[over:] for row in rows]
 
-    def _log_probs(self, asked: Sequence[Rows]) -> Tensor:
+    def _log_probs(self, asked: Sequence[Rows], tick: Tick = ignore) -> Tensor:
         """Of each label after each input (N, L)."""
         import torch
 
@@ -173,11 +174,12 @@ class Prompter:
         for rows in asked:
             same = [len(set(column)) == 1 for column in zip(*rows, strict=False)]
             shared = min([*same, False].index(False), min(map(len, rows[1:])) - 1)  # a label has a token at least
-            flat += rows[1:] if shared else [[self.model.start, *row] for row in rows[1:]]
+            flat += rows[1:] if shared else [self.model.led(row) for row in rows[1:]]
             firsts += [max(1, shared)] * len(self.labels)
         found = torch.zeros(len(flat), dtype=torch.float64)
         for i, own in self.model.log_probs(flat):
             found[i] = own[firsts[i] - 1 :].sum()
+            tick(i)
         return found.view(len(asked), -1)
 
 
@@ -188,14 +190,6 @@ def _parted(template: str) -> tuple[str, str, str]:
         like = r"Review: {input}\nMood: {answer}"
         raise UserError(f"template {template!r} has to hold {{input}} and then {{answer}}, each once, as in: {like}")
     return before, rest[1], rest[3]
-
-
-def _check_labels(labels: Sequence[str]) -> None:
-    if len(labels) < 2 or not all(label.strip() and "\n" not in label for label in labels):
-        raise UserError(f"labels {', '.join(map(repr, labels))}: give two or more, each a line that is not empty")
-    twice = next((label for label in labels if labels.count(label) > 1), None)
-    if twice is not None:
-        raise UserError(f"label {twice!r} is given twice; name each once")
 
 
 def _longest(rows: Rows) -> int:

@@ -18,8 +18,8 @@ from regard.look.look import Look
 from regard.models.config import GptConfig
 from regard.tasks.lm.config import GenerateOptions
 from regard.tasks.lm.prompt import Choice, Examples, Prompter
-from regard.tasks.options import listed
-from regard.tasks.runnable import Evaluation, Prediction, Runnable, Tick, ids_of, ignore
+from regard.tasks.options import Texts, listed
+from regard.tasks.runnable import Evaluation, Prediction, Predictions, Runnable, Tick, ids_of, ignore
 from regard.tasks.running_spec import TextEvaluation
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ HALF_CHARACTER = "\ufffd"
 class Generator(Runnable):
     """A language model: `model("Once upon a time")` is what follows."""
 
-    def __call__(self, texts: str | Sequence[str], **options: Any) -> str | list[str]:
+    def __call__(self, texts: str | Texts, **options: Any) -> str | list[str]:
         """What follows a text, or each: `model(texts, temperature=0.8, stop=["\\n"])`."""
         asked = self.options(options)
         found = self.tell(listed(texts), stop=asked.stop, search=asked.search(self.search))
@@ -68,11 +68,9 @@ class Generator(Runnable):
         ((best, *_),) = self.tell([options.prompt or ""], stop=options.stop, heard=heard, search=search)
         stream.end(self.text(best, options.stop))
 
-    def predict(
-        self, texts: Sequence[str], options: GenerateOptions, *, first: int = 1, tick: Tick = ignore
-    ) -> list[Prediction]:
+    def predict(self, texts: Texts, options: GenerateOptions, *, first: int = 1, tick: Tick = ignore) -> Predictions:
         if options.score:
-            return [_likelihood(*each) for each in self.score(texts)]
+            return [_likelihood(*each) for each in self.score(texts, tick)]
         prompter = Prompter.of(self, options) if options.prompted else None
         if prompter is not None and options.labels is not None:
             chosen = prompter.choose(texts, first=first, tick=tick)
@@ -93,6 +91,10 @@ class Generator(Runnable):
 
         return evaluated(self, options, lambda text, tick: perplexities(self.model, text, self.max_length, tick))
 
+    def served(self) -> dict[str, Any]:
+        self.prompts(["a"])
+        return {"engine": self.engine.about, "tokens": self.search.max_length}
+
     def attend(self, text: str, target: str | None = None, *, shown: int | None = None) -> Look:
         return self.look(self.explain(text, target, shown=shown))
 
@@ -103,16 +105,23 @@ class Generator(Runnable):
         longest, output = self.loaded.config.position.max_length, (search or self.search).max_length
         return self.max_length if longest is None else max(1, longest - min(output, longest // 2))
 
-    def prompts(self, texts: Sequence[str], search: Search | None = None) -> list[list[int]]:
+    def prompts(self, texts: Texts, search: Search | None = None) -> list[list[int]]:
         """As the model reads them; of one that is longer than what it learned from, or leaves no room, the end."""
         room = self.room(search) or 0
-        return [self.tokenizer.prompt(ids, self.start)[-room:] for ids in self._ids(texts)]
+        rows = [self.tokenizer.prompt(ids, self.start)[-room:] for ids in self._ids(texts)]
+        return [row if row[0] >= 0 else self.led([]) for row in rows]
+
+    def led(self, ids: Sequence[int]) -> list[int]:
+        """After the start mark."""
+        if self.start < 0:
+            raise UserError("this model has no start mark to begin with; give it a text, or a template with one")
+        return [self.start, *ids]
 
     def tell(
         self,
-        texts: Sequence[str],
+        texts: Texts,
         *,
-        stop: Sequence[str] = (),
+        stop: Texts = (),
         tick: Tick = ignore,
         heard: Callable[[str], None] | None = None,
         search: Search | None = None,
@@ -131,14 +140,14 @@ class Generator(Runnable):
         listens = listen if stop or heard else None
         return self.engine.decode(self.prompts(texts, search), search or self.search, tick=tick, heard=listens)
 
-    def answer(self, texts: Sequence[str], *, examples: Examples = (), template: str | None = None) -> list[str]:
+    def answer(self, texts: Texts, *, examples: Examples = (), template: str | None = None) -> list[str]:
         """What it says to each text, up to the line's end, after examples of (input, answer)."""
         return Prompter(self, examples, template).answer(listed(texts))
 
     def choose(
         self,
-        texts: Sequence[str],
-        labels: Sequence[str],
+        texts: Texts,
+        labels: Texts,
         *,
         examples: Examples = (),
         template: str | None = None,
@@ -147,7 +156,7 @@ class Generator(Runnable):
         """For each text the labels, likeliest first, each with its probability as the answer to it."""
         return Prompter(self, examples, template, labels).choose(listed(texts), calibrated=calibrated)
 
-    def text(self, hypothesis: Hypothesis, stop: Sequence[str] = ()) -> str:
+    def text(self, hypothesis: Hypothesis, stop: Texts = ()) -> str:
         """What follows the prompt, up to a string that stops it."""
         return before(self.spell(hypothesis.tokens), stop)
 
@@ -163,18 +172,20 @@ class Generator(Runnable):
             logits: Tensor = self.model(rows.tokens)
         return logits[0] if alone else logits
 
-    def score(self, texts: Sequence[str]) -> list[tuple[float, int]]:
+    def score(self, texts: Texts, tick: Tick = ignore) -> list[tuple[float, int]]:
         """The log-probability of each text, and of how many tokens; each is told from all before it that fit."""
         from regard.tasks.lm.task import nats
 
-        rows = [[self.start, *ids] for ids in self._ids(texts)]
+        rows = [ids if self.start < 0 else [self.start, *ids] for ids in self._ids(texts)]
         found = [(0.0, 0)] * len(rows)
         filled = [i for i, row in enumerate(rows) if 1 < len(row) <= self.max_length]
-        for i, own in self.log_probs([rows[i] for i in filled]):
+        for done, (i, own) in enumerate(self.log_probs([rows[i] for i in filled]), 1):
             found[filled[i]] = (float(own.sum()), len(own))
+            tick(done)
         for i, row in enumerate(rows):
             if len(row) > self.max_length:
-                found[i] = (-nats(self.model, np.array(row), self.max_length - 1, rows=4), len(row) - 1)
+                nats_ = nats(self.model, np.array(row), self.max_length - 1, rows=4, tick=lambda _: tick(i))  # noqa: B023
+                found[i] = (-nats_, len(row) - 1)
         return found
 
     def log_probs(self, rows: Rows) -> Iterator[tuple[int, Tensor]]:
@@ -197,14 +208,14 @@ class Generator(Runnable):
         (prompt,) = self.prompts([text])
         said = self.tell([text])[0][0].tokens if target is None else self._ids([target])[0]
         if len(prompt) == 1 and not said:
-            said = [self.end]
+            said = [max(0, self.end)]
         return explain_text(self.model, [*prompt, *said], shown=shown)
 
-    def _ids(self, texts: Sequence[str]) -> list[list[int]]:
+    def _ids(self, texts: Texts) -> list[list[int]]:
         return self.tokenizer.encode(listed(texts), spaced=False)
 
 
-def before(said: str, stop: Sequence[str]) -> str:
+def before(said: str, stop: Texts) -> str:
     """A text up to the first of these strings."""
     return said[: min((said.index(text) for text in listed(stop) if text in said), default=len(said))]
 
@@ -235,7 +246,7 @@ def _until_none(pieces: queue.SimpleQueue[str | BaseException | None]) -> Iterat
 class Stream:
     """Writes a text as it grows; what may yet change, part of a character or of a string that stops, waits."""
 
-    def __init__(self, put: Callable[[str], None], stop: Sequence[str] = ()) -> None:
+    def __init__(self, put: Callable[[str], None], stop: Texts = ()) -> None:
         self.put, self.stop, self.done = put, stop, 0
 
     def __call__(self, said: str) -> None:
@@ -243,12 +254,9 @@ class Stream:
         for text in self.stop:
             held = next((n for n in range(len(text) - 1, 0, -1) if said.endswith(text[:n])), 0)
             sure = min(sure, len(said) - held)
-        self._write(said[:sure])
+        self.end(said[:sure])
 
     def end(self, said: str) -> None:
-        self._write(said)
-
-    def _write(self, said: str) -> None:
         if len(said) > self.done:
             self.put(said[self.done :])
             self.done = len(said)

@@ -1,7 +1,5 @@
 """What `regard train --text A` decides by itself, after a look at the data."""
 
-from __future__ import annotations
-
 from math import sqrt
 from pathlib import Path
 from typing import Any
@@ -31,6 +29,6 @@ def text_starter(path: Path, minutes: float | None) -> tuple[dict[str, Any], lis
     told = [
         f"{total:,} characters, read as {vocabulary:,} sub-words; the last {held:.1%} are held out",
         f"a Llama-shaped model of {size['num_layers']} layers of width {size['width']}, dropout {model['dropout']:g}",
-        f"about {minutes:g} minutes (--minutes for more or less); best means the lowest loss on what is held out",
+        f"about {minutes:g} minutes (`minutes` for more or less); best means the lowest loss on what is held out",
     ]
     return {"task": "lm", "data": data, "model": model, "train": pace}, told

@@ -15,8 +15,7 @@ from regard.attention.site import Site
 from regard.data.tokenizer import Tokenizer
 from regard.models.config import RecurrentTextConfig
 from regard.models.lstm import RecurrentText
-from regard.nn.loss import cross_entropy
-from regard.nn.sampled_softmax import SomeWords
+from regard.nn.loss import SomeWords, cross_entropy
 from regard.rng import Key
 from regard.tasks.folder import Loaded
 from regard.tasks.lm.config import LanguageRecipe
@@ -29,17 +28,11 @@ ONWARD = 1024  # tokens that a carried state reads at once
 
 def prepare(recipe: LanguageRecipe, folder: Path, base: Loaded | None = None) -> LanguageModelling:
     """The text to train on, and what is held out of it."""
-    data, tokenizer = recipe.data, tokenizer_for(recipe.data, folder)
-    return LanguageModelling(
-        tokenizer,
-        ids_for(data, tokenizer, folder),
-        held_out(data, tokenizer),
-        context=data.context,
-        batch_tokens=recipe.train.batch_tokens,
-        apart=data.separate_documents,
-        carry=isinstance(recipe.model, RecurrentTextConfig),
-        sampled=recipe.train.sampled_softmax,
-    )
+    data, train, tokenizer = recipe.data, recipe.train, tokenizer_for(recipe.data, folder)
+    ids, held = ids_for(data, tokenizer, folder), held_out(data, tokenizer)
+    sizes = {"context": data.context, "batch_tokens": train.batch_tokens, "sampled": train.sampled_softmax}
+    apart, carry = data.separate_documents, isinstance(recipe.model, RecurrentTextConfig)
+    return LanguageModelling(tokenizer, ids, held, apart=apart, carry=carry, **sizes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,18 +102,13 @@ def perplexities(
 ) -> dict[str, float]:
     """By tokens, characters and words, line ends being words, as published figures have it."""
     lost, tokens = nats(model, text.ids, context, rows=rows, apart=apart, tick=tick), len(text.ids) - 1
-    return {
-        "loss": lost / tokens,
-        "per_character": lost / text.characters,
-        "perplexity": math.exp(min(lost / tokens, 700.0)),
-        "word_perplexity": math.exp(min(lost / text.words, 700.0)),
-    }
+    perplexity, of_words = (math.exp(min(lost / count, 700.0)) for count in (tokens, text.words))
+    losses = {"loss": lost / tokens, "per_character": lost / text.characters}
+    return {**losses, "perplexity": perplexity, "word_perplexity": of_words}
 
 
 @torch.no_grad()
-def nats(
-    model: nn.Module, ids: Ids, context: int, *, rows: int, apart: int | None = None, tick: Tick = ignore
-) -> float:
+def nats(model: Any, ids: Ids, context: int, *, rows: int, apart: int | None = None, tick: Tick = ignore) -> float:
     """What is lost on all ids but the first: each is told from half a context before it at least, or, where a state is
     carried on, from all. After the id `apart`, nothing before it is seen."""
     if not isinstance(model, RecurrentText):

@@ -8,10 +8,7 @@ from regard.tasks.spec import lazy
 
 SPEC = running(
     "mlm",
-    "tokenizer",
-    "tokenizer_from",
-    "mask_rate",
-    "whole_word_masking",
+    ("tokenizer", "tokenizer_from", "mask_rate", "whole_word_masking"),
     purpose="predicting masked tokens, and vectors of texts",
     plural="encoders",
     recipe=MaskedRecipe,

@@ -1,7 +1,5 @@
 """The recipe of an encoder, and what one can be asked."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -31,11 +29,10 @@ class MaskedRecipe(BaseRecipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        held = self.model.position.max_length
-        if held is not None and held < self.data.context:
+        held, context = self.model.position.max_length, self.data.context
+        if held is not None and held < context:
             raise UserError(
-                f"data.context {self.data.context} is longer than the {held} positions that model.position.max_length "
-                f"holds; set that to {self.data.context}"
+                f"data.context {context} exceeds the {held} of model.position.max_length; set it to {context}"
             )
 
 
@@ -43,6 +40,6 @@ class MaskedRecipe(BaseRecipe):
 class EncodeOptions(Options):
     """Of `regard run`."""
 
-    num_best: int = option(1, "Tokens for each [MASK], or lines of --near, best first.", "nbest")
+    num_best: int = option(1, "Tokens for each [MASK], or nearest lines, best first.", "nbest")
     vectors: bool = option(False, "A vector for each line.")
     near: Path | None = option(None, "The nearest lines of this file, with cosines.", kind=Path)

@@ -1,9 +1,6 @@
 """An encoder alone, ready to fill blanks and to make vectors of texts."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,8 +18,8 @@ from regard.look.look import Look
 from regard.progress import warn
 from regard.shapes import Padded
 from regard.tasks.mlm.config import EncodeOptions
-from regard.tasks.options import listed
-from regard.tasks.runnable import Evaluation, Prediction, Runnable, Tick, check_silent, ids_of, ignore
+from regard.tasks.options import Texts, listed
+from regard.tasks.runnable import Evaluation, Prediction, Predictions, Runnable, Tick, check_silent, ids_of, ignore
 from regard.tasks.running_spec import TextEvaluation
 from regard.tasks.running_text import evaluated
 
@@ -36,26 +33,24 @@ class Filled:
 
 
 class Encoder(Runnable):
-    """An encoder: `model("The [MASK] barks")` fills blanks, `model.vectors(texts)` makes vectors."""
+    """An encoder: `model("The [MASK] barks")` fills blanks, `model.embed(texts)` makes vectors."""
 
-    def __call__(self, texts: str | Sequence[str], *, num_best: int = 1) -> Filled | list[Filled]:
+    def __call__(self, texts: str | Texts, *, num_best: int = 1) -> Filled | list[Filled]:
         found = self.fill(listed(texts), num_best)
         return found[0] if isinstance(texts, str) else found
 
-    def predict(
-        self, texts: Sequence[str], options: EncodeOptions, *, first: int = 1, tick: Tick = ignore
-    ) -> list[Prediction]:
+    def predict(self, texts: Texts, options: EncodeOptions, *, first: int = 1, tick: Tick = ignore) -> Predictions:
         for number, text in enumerate(texts, first):
             if len(self.read(text)) == self.max_length:
                 warn(f"line {number} is longer than {self.max_length} tokens; the rest of it is not read")
         if options.near is not None:
             return self._neighbours(texts, options.near, options.num_best)
         if options.vectors:
-            rows = [[round(x, 7) for x in row] for row in self.vectors(texts, tick).tolist()]
+            rows = [[round(x, 7) for x in row] for row in self.embed(texts, tick).tolist()]
             return [Prediction(json.dumps(row), {"vector": row}) for row in rows]
         self.check_guesses()
         if not any(MASK in text for text in texts):
-            warn(f"nothing to fill: blanks are written {MASK}, as in: The {MASK} barks. Or use --vectors")
+            warn(f"nothing to fill: blanks are written {MASK}, as in: The {MASK} barks. Or use `vectors`")
         predictions = []
         for each in self.fill(texts, options.num_best, tick):
             shown = [" ".join(f"{word} {p:.3f}" for word, p in blank) for blank in each.blanks]
@@ -63,12 +58,12 @@ class Encoder(Runnable):
             predictions.append(Prediction("\t".join([each.text, *shown]), {"text": each.text, "blanks": blanks}))
         return predictions
 
-    def _neighbours(self, texts: Sequence[str], file: Path, num_best: int) -> list[Prediction]:
+    def _neighbours(self, texts: Texts, file: Path, num_best: int) -> Predictions:
         """The lines of a file that are nearest to each text, with the cosine of the angle between."""
         others = [text for text in lines(file, strict=False) if text.strip()]
         if not others:
             raise UserError(f"{file}: holds no line to be near to; give a file with text")
-        near = (self.vectors(texts) @ self.vectors(others).T).topk(min(num_best, len(others)))
+        near = (self.embed(texts) @ self.embed(others).T).topk(min(num_best, len(others)))
         predictions = []
         for numbers, cosines in zip(near.indices.tolist(), near.values.tolist(), strict=True):
             found = [(others[i], cosine) for i, cosine in zip(numbers, cosines, strict=True)]
@@ -76,9 +71,11 @@ class Encoder(Runnable):
             predictions.append(Prediction(line, {"outputs": [{"text": text, "cosine": c} for text, c in found]}))
         return predictions
 
-    def embed(self, texts: str | Sequence[str]) -> Tensor:
-        """A vector of length 1 for each text (N, C)."""
-        return self.vectors(listed(texts))
+    def served(self) -> dict[str, Any]:
+        about = {**super().served(), "dimensions": self.model.config.out_width}
+        if self.model.guess is None:
+            return {**about, "options": {"vectors": True}}
+        return {**about, "reads": f"a text with {MASK} for each missing word", "options": {"num_best": 5}}
 
     def evaluated(self, options: TextEvaluation) -> Evaluation:
         """How well tokens are predicted that are taken out, the same at every call."""
@@ -88,9 +85,9 @@ class Encoder(Runnable):
         blanks = Blanks(self.tokenizer, context=self.max_length, pairs=self.model.config.next_sentence)
         return evaluated(self, options, lambda text, tick: guess_blanks(self.model, blanks, text.ids[1:], 8, tick))
 
-    def attend(self, text: str, target: str | None = None) -> Look:
+    def attend(self, text: str, target: str | None = None, *, shown: int | None = None) -> Look:
         check_silent(target)
-        return self.look(self.explain(text))
+        return self.look(self.explain(text, shown))
 
     def read(self, text: str) -> list[int]:
         """As the model reads a text; of one that is too long, the beginning."""
@@ -102,12 +99,12 @@ class Encoder(Runnable):
         return [self.model.start, *ids[: self.max_length - 2], self.model.end]
 
     @torch.no_grad()
-    def fill(self, texts: Sequence[str], num_best: int = 1, tick: Tick = ignore) -> list[Filled]:
+    def fill(self, texts: Texts, num_best: int = 1, tick: Tick = ignore) -> list[Filled]:
         """Each blank by its likeliest word, all at once."""
         self.check_guesses()
         texts = listed(texts)
-        rows, found, done = [self.read(text) for text in texts], [Filled("", [])] * len(texts), 0
-        for members, batch in self.batches(rows):
+        found = [Filled("", [])] * len(texts)
+        for members, batch in self.batches([self.read(text) for text in texts], tick):
             blank = batch.tokens == self.model.mask
             probable = self.model.guess(self.model(batch)[blank]).softmax(-1).topk(num_best)
             words = [[self.tokenizer.decode([i]).strip() for i in row] for row in probable.indices.tolist()]
@@ -115,22 +112,18 @@ class Encoder(Runnable):
             for i, count in zip(members, blank.sum(1).tolist(), strict=True):
                 own = [next(guesses) for _ in range(count)]
                 found[i] = Filled(_joined(texts[i], [guess[0][0] for guess in own]), own)
-            done += len(members)
-            tick(done)
         return found
 
     @torch.no_grad()
-    def vectors(self, texts: Sequence[str], tick: Tick = ignore) -> Tensor:
-        """Of length 1 (N, C): the mean of a text's tokens in the last layer [Reimers+ 2019], or the first of them."""
+    def embed(self, texts: str | Texts, tick: Tick = ignore) -> Tensor:
+        """Vectors of length 1 (N, C): the mean of a text's tokens in the last layer [Reimers+ 2019], or the first."""
         texts = listed(texts)
-        found, done = torch.zeros(len(texts), self.model.config.out_width), 0
-        for members, batch in self.batches([self.read(text) for text in texts]):
+        found = torch.zeros(len(texts), self.model.config.out_width)
+        for members, batch in self.batches([self.read(text) for text in texts], tick):
             x = self.model(batch)
             counts = torch.ones_like(batch.lengths) if self.model.config.pooling == "first" else batch.lengths
             pooled = torch.arange(x.shape[1])[None] < counts[:, None]
             found[members] = F.normalize((x * pooled[..., None]).sum(1) / counts[:, None], dim=-1)
-            done += len(members)
-            tick(done)
         return found
 
     @torch.no_grad()
@@ -142,10 +135,10 @@ class Encoder(Runnable):
         return logits[0] if alone else logits
 
     @torch.no_grad()
-    def explain(self, text: str) -> Explanation:
+    def explain(self, text: str, shown: int | None = None) -> Explanation:
         """What each token looked at."""
         trace, ids = Trace(), self.read(text)
-        check_size(self.model, len(ids), 0)
+        check_size(self.model, len(ids), 0, shown=shown)
         self.model(Padded.of([ids]), None, Site(trace=trace))
         maps = {path: weights[0] for path, weights in trace.maps().items()}
         if not maps:
@@ -155,10 +148,10 @@ class Encoder(Runnable):
     def check_guesses(self) -> None:
         """Raise for a model that makes vectors only."""
         if self.model.guess is None:
-            raise UserError("this model makes vectors and guesses no words; use --vectors, or .vectors(texts)")
+            raise UserError("this model makes vectors and guesses no words; use `vectors`, or .embed(texts)")
 
 
-def _joined(text: str, words: Sequence[str]) -> str:
+def _joined(text: str, words: Texts) -> str:
     first, *rest = text.split(MASK)
     filled = [word + part for word, part in zip(words, rest, strict=False)]
     return first + "".join(filled) + "".join(MASK + part for part in rest[len(filled) :])

@@ -30,10 +30,8 @@ CUT, OTHER, PLACE, CHOSEN, HOW, WORD = range(6)  # what is drawn
 def prepare(recipe: MaskedRecipe, folder: Path, base: Loaded | None = None) -> MaskedModelling:
     """The text to train on, and what is held out of it."""
     data, tokenizer = recipe.data, tokenizer_for(recipe.data, folder, [MASK])
-    pairs = recipe.model.next_sentence
-    blanks = Blanks(
-        tokenizer, context=data.context, share=data.mask_rate, whole_words=data.whole_word_masking, pairs=pairs
-    )
+    whole_words, pairs = data.whole_word_masking, recipe.model.next_sentence
+    blanks = Blanks(tokenizer, context=data.context, share=data.mask_rate, whole_words=whole_words, pairs=pairs)
     ids, held = ids_for(data, tokenizer, folder), held_out(data, tokenizer)
     return MaskedModelling(blanks, ids, held, batch_tokens=recipe.train.batch_tokens)
 

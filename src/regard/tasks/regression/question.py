@@ -1,20 +1,16 @@
 """How a text, or a pair of texts, is given a number."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from statistics import fmean, pstdev
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
 from regard.data.examples import NUMBERS, Example
 from regard.models.config import ReaderConfig
 from regard.tasks.labelled.layout import Batch, Layout, Unit
-from regard.tasks.labelled.question import Answer, Outputs, Question, first_answers
+from regard.tasks.labelled.question import Answer, Numbers, Outputs, Question, first_answers
 
 
 class Regression(Question):
@@ -34,7 +30,7 @@ class Regression(Question):
         numbers = first_answers(batch)
         return F.mse_loss(logits[:, 0], logits.new_tensor(numbers), reduction="sum"), float(len(numbers))
 
-    def outputs(self, logits: Tensor, batch: Batch) -> list[NDArray[np.float64]]:
+    def outputs(self, logits: Tensor, batch: Batch) -> list[Numbers]:
         return list(logits.numpy())
 
     def answer(self, config: ReaderConfig, example: Example, outputs: Outputs) -> Answer:

@@ -1,7 +1,5 @@
 """How a question is answered by words of a document."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -14,7 +12,7 @@ from torch.nn import functional as F
 from regard.data.examples import QUESTIONS, Example
 from regard.models.config import ReaderConfig
 from regard.tasks.labelled.layout import Batch, Layout, Row, Unit
-from regard.tasks.labelled.question import Answer, Outputs, Question
+from regard.tasks.labelled.question import Answer, Numbers, Outputs, Question
 
 LONGEST_ANSWER = 30  # tokens, as BERT searches spans
 NEVER = -1e4
@@ -23,8 +21,10 @@ NEVER = -1e4
 class Spans(Question):
     """The stretch of a document that most likely begins and ends an answer [Devlin+ 2019, section 4.2]."""
 
-    form = QUESTIONS
-    paired, parts, holds = True, (2, 2), ("a document and a question",) * 2
+    form, paired = QUESTIONS, True
+
+    def reads(self, pairs: bool) -> tuple[int, int, str]:
+        return 2, 2, "a document and a question"
 
     def units(self, layout: Layout, item: int, example: Example) -> Iterator[Unit]:
         """The question before every window of the document, which overlap by half; rows in which no answer stands come
@@ -47,7 +47,7 @@ class Spans(Question):
         ends = torch.tensor([row.wanted for row in batch.rows])
         return F.cross_entropy(logits.flatten(0, 1), ends.flatten(), reduction="sum") / 2, float(len(ends))
 
-    def outputs(self, logits: Tensor, batch: Batch) -> list[NDArray[np.float64]]:
+    def outputs(self, logits: Tensor, batch: Batch) -> list[Numbers]:
         return [x[row.second :][: len(row.spots)].double().numpy() for x, row in zip(logits, batch.rows, strict=True)]
 
     def answer(self, config: ReaderConfig, example: Example, outputs: Outputs) -> Answer:
@@ -67,7 +67,7 @@ def _stands(example: Example, places: NDArray[np.int64], second: int) -> tuple[i
     return None
 
 
-def best_span(document: str, windows: Sequence[tuple[NDArray[np.float64], NDArray[np.int64]]]) -> Answer:
+def best_span(document: str, windows: Sequence[tuple[Numbers, NDArray[np.int64]]]) -> Answer:
     """The stretch of at most 30 tokens that most likely begins and ends an answer, over all windows."""
     windows = [(x, places) for x, places in windows if len(places)]
     if not windows:

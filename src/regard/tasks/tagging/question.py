@@ -1,20 +1,17 @@
 """How each word of a sentence is given a tag."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
 from regard.data.examples import TAGS, Example
 from regard.models.config import ReaderConfig
 from regard.tasks.labelled.layout import Batch, Layout, Row, Unit
-from regard.tasks.labelled.question import Answer, Outputs, Question, labels_of
+from regard.tasks.labelled.question import Answer, Numbers, Outputs, Question, labels_of
 
 
 class Tagging(Question):
@@ -49,7 +46,7 @@ class Tagging(Question):
         total = F.cross_entropy(of_words, tags[known], reduction="sum", label_smoothing=smoothing)
         return total, float(max(1, int(known.sum())))
 
-    def outputs(self, logits: Tensor, batch: Batch) -> list[NDArray[np.float64]]:
+    def outputs(self, logits: Tensor, batch: Batch) -> list[Numbers]:
         sizes = [len(row.spots) for row in batch.rows]
         return [x.numpy() for x in logits[batch.words].double().log_softmax(-1).split(sizes)]
 

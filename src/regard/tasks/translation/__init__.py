@@ -21,5 +21,5 @@ SPEC = TaskSpec(
     run=TranslateOptions,
     evaluate=TranslationEvaluation,
     verbs={"translate": {}},
-    judge=lazy("regard.tasks.translation.judge:judge"),
+    judge=lazy("regard.tasks.translation.judge:TranslationJudge"),
 )

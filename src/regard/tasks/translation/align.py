@@ -41,7 +41,7 @@ class Reading:
             stored = unsealed(json.loads(read_regular(path, 1 << 20))) if path.exists() else {}
             return TypeAdapter(Reading).validate_python(stored)
         except (OSError, ValueError, AttributeError, RecursionError) as error:
-            raise UserError(f"{path}: cannot be read; delete it, or make it again by evaluate --choose-head") from error
+            raise UserError(f"{path}: cannot be read; delete it, or make it again with `choose_head`") from error
 
     def keep(self, folder: Path) -> None:
         write(folder / FILE, sealed(asdict(self)))
@@ -57,7 +57,7 @@ class Aligned:
     def __init__(self, model: Translator, texts: Sequence[str], outputs: Rows, tick: Tick = ignore) -> None:
         self.maps = list[dict[Place, Weights]]()
         for told in model.explained(texts, outputs):
-            self.maps.append({place: _by_words(model, told, place) for place in _places(told)})
+            self.maps.append({place: _by_words(model, told, place) for place in crossing(told)})
             tick(len(self.maps))
 
     def best(self, gold: Sequence[Gold]) -> tuple[Reading, float]:
@@ -93,7 +93,7 @@ def line_links(model: Translator, outputs: Sequence[Output], reading: Reading) -
     for output in outputs:
         found, sources, targets = set(), 0, 0
         for part, told in zip(output.parts, explained, strict=False):
-            own = [place for place in _places(told) if place == (reading.site or place[0], reading.later)]
+            own = [place for place in crossing(told) if place == (reading.site or place[0], reading.later)]
             chosen = _chosen({place: _by_words(model, told, place) for place in own[-1:]}, reading)
             found |= {(sources + i, targets + j) for i, j in links(chosen, reading.cover)}
             sources += len(part.split())
@@ -101,17 +101,18 @@ def line_links(model: Translator, outputs: Sequence[Output], reading: Reading) -
         yield frozenset(found)
 
 
-def _places(told: Explanation) -> list[Place]:
+def crossing(told: Explanation) -> list[Place]:
+    """Where a target looks at its source, the last layer last."""
     sites = [site for site in told.maps if site.endswith("cross")]
     if not sites:
-        raise UserError("this model has no attention to align by; train one with attention")
+        raise UserError("this model does not look across from a target to a source; train one with attention")
     return [(site, later) for later in (False, True) for site in sites]
 
 
 def _chosen(maps: dict[Place, Weights], reading: Reading) -> Weights:
     place = reading.site or [site for site, _ in maps][-1], reading.later
     if place not in maps or (reading.head or 0) >= len(maps[place]):
-        raise UserError(f"{FILE} names {reading}, which this model lacks; make it again by evaluate --choose-head")
+        raise UserError(f"{FILE} names {reading}, which this model lacks; make it again by evaluate with `choose_head`")
     return _and_mean(maps[place])[-1 if reading.head is None else reading.head]
 
 

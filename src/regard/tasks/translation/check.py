@@ -1,7 +1,5 @@
 """Problems of pairs, by file and line."""
 
-from __future__ import annotations
-
 import unicodedata
 from array import array
 from collections import Counter, defaultdict
@@ -9,18 +7,18 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from hashlib import blake2b
 from itertools import zip_longest
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.config import PairsConfig
-from regard.data.text import LONGEST, count_lines, lines, located, pairs
+from regard.data.sample import chunks
+from regard.data.text import LONGEST, check_regular, files_of, lines, located, pairs
 from regard.data.tokenizer import UNKNOWN
 from regard.progress import Progress
 from regard.tasks.report import Report
 from regard.tasks.translation.config import TranslationRecipe
-from regard.tasks.translation.prepare import chunks, exchanged
+from regard.tasks.translation.prepare import exchanged
 from regard.tasks.translation.task import Translation
 
 Digests = NDArray[np.uint64]
@@ -75,7 +73,7 @@ class PairsReport(Report):
         scripts: list[dict[str, array[int]]] = [defaultdict(lambda: array("L")), defaultdict(lambda: array("L"))]
         whole, alone = array("Q"), array("Q")  # digests of pairs and of sources
         line = 0
-        with Progress(count_lines(config) or None, "check") as progress:
+        with Progress(None, "check") as progress:
             for line, (source, target) in enumerate(_leniently(config), 1):
                 if source is None or target is None:
                     self.add("without a counterpart", files[source is None], line)
@@ -106,14 +104,10 @@ class PairsReport(Report):
 
     def _pair(self, files: Sequence[str], line: int, source: str, target: str) -> None:
         for file, text in zip(files, (source, target), strict=True):
-            if not text.strip():
-                self.add("empty", file, line)
-            if "\ufffd" in text:
-                self.add("not UTF-8", file, line)
-            if "\0" in text:
-                self.add("NUL bytes", file, line)
-            if len(text) > LONGEST:
-                self.add("over 1 MB", file, line)
+            problems = {"empty": not text.strip(), "not UTF-8": "\ufffd" in text, "NUL bytes": "\0" in text}
+            problems["over 1 MB"] = len(text) > LONGEST
+            for kind in filter(problems.get, problems):
+                self.add(kind, file, line)
         words = len(source.split()), len(target.split())
         if source.strip() and source == target:
             self.add("the same on both sides", files[0], line)
@@ -125,7 +119,8 @@ def _leniently(config: PairsConfig) -> Iterator[tuple[str | None, str | None]]:
     """The pairs with whatever is wrong in them; None where one of two files has ended."""
     if config.source is None or config.target is None:
         return ((pair.source, pair.target) for pair in pairs(config))
-    return zip_longest(lines(Path(config.source), strict=False), lines(Path(config.target), strict=False))
+    source, target = (lines(check_regular(path), strict=False) for path in files_of(config))
+    return zip_longest(source, target)
 
 
 def _digest(text: str) -> int:

@@ -1,7 +1,5 @@
 """The recipe of a translator, and what one can be asked."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -20,7 +18,6 @@ class TranslationRecipe(BaseRecipe):
     """A translator."""
 
     own_tokenizers: ClassVar[bool] = True
-
     task: Literal["translation"] = "translation"
     data: DataConfig
     model: TransformerConfig | RecurrentConfig = replace(transformer_tiny(), tied="all", dropout=0.15)
@@ -55,9 +52,7 @@ class TranslationEvaluation(Options):
     tokenized: bool = option(False, "The text is tokenized already: BLEU adds no tokenization.")
     output: Path | None = option(None, "Also write outputs or scores here.", kind=Path)
     against: Path | None = option(None, "Outputs of another system, compared by paired bootstrap.", kind=Path)
-    pronunciations: bool = option(
-        False, "References are phones, a tab between the ways to say a word: word and phone error rates."
-    )
+    pronunciations: bool = option(False, "References are phones, tabs between variants: word and phone error rates.")
     score: bool = option(False, "Translate nothing: how likely the given targets are.")
     alignment: Path | None = option(None, "Gold links (0-0 1-2): the alignment error rate.", kind=Path)
     choose_head: bool = option(False, "Keep the head that aligns best here with the model.")

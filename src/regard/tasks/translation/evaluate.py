@@ -16,6 +16,7 @@ from regard.metrics.alignment import parse, pharaoh
 from regard.metrics.resample import paired_bootstrap
 from regard.metrics.text import METRICS, pronunciation_error_rate
 from regard.progress import Progress
+from regard.tasks.options import Texts
 from regard.tasks.runnable import Evaluation
 from regard.tasks.translation.align import Aligned, Reading
 from regard.tasks.translation.config import TranslationEvaluation
@@ -51,9 +52,7 @@ def evaluate(model: Translator, options: TranslationEvaluation) -> Evaluation:
     return _scores(options, outputs, targets, rest)
 
 
-def _scores(
-    options: TranslationEvaluation, outputs: list[str], references: list[str], others: list[list[str]]
-) -> Evaluation:
+def _scores(options: TranslationEvaluation, outputs: Texts, references: Texts, others: list[list[str]]) -> Evaluation:
     names = ["bleu_tokenized" if options.tokenized else "bleu", "chrf", "exact_match", "word_error_rate"]
     scores = [METRICS[name][0](outputs, references) for name in names]
     rows = [f"{s.name:15} {s.value:6.2f}   {s.signature or ''}".rstrip() for s in scores]

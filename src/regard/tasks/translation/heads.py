@@ -1,7 +1,5 @@
 """Attention in numbers: how spread each head is, what it covers, and what is lost without it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,8 +10,9 @@ from regard.engine.engine import Rows
 from regard.errors import UserError
 from regard.look.look import entropy
 from regard.metrics.alignment import Gold
+from regard.tasks.options import Texts
 from regard.tasks.runnable import Tick
-from regard.tasks.translation.align import Aligned
+from regard.tasks.translation.align import Aligned, crossing
 from regard.tasks.translation.runtime import Translator
 
 
@@ -50,9 +49,7 @@ def coverage_error(weights: Tensor) -> float:
     return float((1 + (1 - weights.sum(0)) ** 2).log().mean())
 
 
-def heads(
-    model: Translator, texts: Sequence[str], outputs: Rows, tick: Tick, gold: Sequence[Gold] | None = None
-) -> list[Head]:
+def heads(model: Translator, texts: Texts, outputs: Rows, tick: Tick, gold: Sequence[Gold] | None = None) -> list[Head]:
     """All heads of a model, most needed first; `tick` is told how many are done."""
     errors = {} if gold is None else Aligned(model, texts, outputs).errors(gold)
     rows = dict[str, list[tuple[Tensor, Tensor]]]()  # of each site; the weights of a file are more than can be held
@@ -79,15 +76,12 @@ def places(model: Translator) -> list[tuple[str, int]]:
     return [(site, head) for site, weights in told.maps.items() for head in range(len(weights))]
 
 
-def worst(model: Translator, texts: Sequence[str], outputs: Rows, tick: Tick) -> list[Covered]:
+def worst(model: Translator, texts: Texts, outputs: Rows, tick: Tick) -> list[Covered]:
     """Sentences by how badly the last cross-attention covers their words, worst first."""
     found = []
     for text, told in zip(texts, model.explained(texts, outputs), strict=True):
-        sites = [site for site in told.maps if site.endswith("cross")]
-        if not sites:
-            raise UserError("this model does not look across from a target to a source; train one with attention")
-        columns = model.tokenizers.source.words(told.source)
-        weights = told.merged(sites[-1], model.tokenizers.target.words(told.target), columns).mean(0)[:, :-1]
+        rows, columns = model.tokenizers.target.words(told.target), model.tokenizers.source.words(told.source)
+        weights = told.merged(crossing(told)[-1][0], rows, columns).mean(0)[:, :-1]
         names = model.tokenizers.source.decode(told.source).split() or [text]
         least = names[min(int(weights.sum(0).argmin()), len(names) - 1)]
         found.append(Covered(text, model.tokenizers.target.decode(told.target), coverage_error(weights), least))

@@ -19,8 +19,8 @@ from regard.look.look import Look
 from regard.progress import warn
 from regard.shapes import Padded
 from regard.tasks.folder import Loaded
-from regard.tasks.options import listed
-from regard.tasks.runnable import Evaluation, Prediction, Runnable, Tick, ids_of, ignore
+from regard.tasks.options import Texts, listed
+from regard.tasks.runnable import Evaluation, Prediction, Predictions, Runnable, Tick, ids_of, ignore
 from regard.tasks.translation.config import TranslateOptions, TranslationEvaluation
 
 if TYPE_CHECKING:
@@ -57,18 +57,16 @@ class Translator(Runnable):
         super().__init__(loaded, **options)
         self.tag = tag
 
-    def __call__(self, texts: str | Sequence[str], **options: Any) -> str | list[str]:
+    def __call__(self, texts: str | Texts, **options: Any) -> str | list[str]:
         """The best translation of a text, or of each: `model(texts, beam=5)`."""
         found = [outputs[0].text if outputs else "" for outputs in self.translate(listed(texts), **options)]
         return found[0] if isinstance(texts, str) else found
 
-    def translate(self, texts: str | Sequence[str], *, tick: Tick = ignore, **options: Any) -> list[list[Output]]:
+    def translate(self, texts: str | Texts, *, tick: Tick = ignore, **options: Any) -> list[list[Output]]:
         """For each text its outputs, best first, with scores, tokens and, by `alignment=True`, links of words."""
         return self.outputs(listed(texts), self.options(options), tick)
 
-    def predict(
-        self, texts: Sequence[str], options: TranslateOptions, *, first: int = 1, tick: Tick = ignore
-    ) -> list[Prediction]:
+    def predict(self, texts: Texts, options: TranslateOptions, *, first: int = 1, tick: Tick = ignore) -> Predictions:
         predictions = []
         for number, outputs in enumerate(self.outputs(texts, options, tick), first):
             if outputs and len(outputs[0].parts) > 1:
@@ -84,13 +82,17 @@ class Translator(Runnable):
     def about(self, options: TranslateOptions) -> str:
         return f"engine: {self.engine.about}"
 
+    def served(self) -> dict[str, Any]:
+        self.tag = next(iter(self.tokenizers.source.tags), None)
+        self.hypotheses(["a"])
+        return {"engine": self.engine.about, "tags": [*self.tokenizers.source.tags]}
+
     def evaluated(self, options: TranslationEvaluation) -> Evaluation:
         from regard.tasks.translation.evaluate import evaluate
 
         return evaluate(self, options)
 
     def attend(self, text: str, target: str | None = None, *, shown: int | None = None) -> Look:
-        """With `shown`, a map of more weights is refused before anything is computed."""
         (source,) = self.tokenizers.read([text], self.tag)
         if len(source) > self.max_length:
             most = f"longer than the {self.max_length} tokens that can be looked at; take a part"
@@ -98,15 +100,13 @@ class Translator(Runnable):
         (told,) = self.explain([text], None if target is None else self.spelled([target]), shown=shown)
         return self.look(told, searched=target is None)
 
-    def hypotheses(
-        self, texts: Sequence[str], tick: Tick = ignore, search: Search | None = None
-    ) -> list[list[Hypothesis]]:
+    def hypotheses(self, texts: Texts, tick: Tick = ignore, search: Search | None = None) -> list[list[Hypothesis]]:
         """For each text its hypotheses, best first; none for a blank one. No text is split."""
         sources = [source for _, source in self._read(listed(texts))]
         found = iter(self.engine.decode([source for source in sources if source], search or self.search, tick=tick))
         return [next(found) if source else [] for source in sources]
 
-    def best(self, texts: Sequence[str], tick: Tick = ignore, search: Search | None = None) -> list[str]:
+    def best(self, texts: Texts, tick: Tick = ignore, search: Search | None = None) -> list[str]:
         """For each text its best hypothesis as text; nothing for a blank one."""
         return [self.text(each[0]) if each else "" for each in self.hypotheses(texts, tick, search)]
 
@@ -116,10 +116,8 @@ class Translator(Runnable):
 
     def likelihood_of(self, pairs: Iterable[Pair], batch_tokens: int) -> tuple[float, int]:
         """The log-probability of all targets together, given their sources, and how many tokens they have."""
-        parts = [
-            self.score([pair.source for pair in some], [pair.target for pair in some], batch_tokens)
-            for some in self._directed(pairs)
-        ]
+        directed = self._directed(pairs)
+        parts = [self.score([p.source for p in some], [p.target for p in some], batch_tokens) for some in directed]
         return sum(float(log_probs.sum()) for log_probs, _ in parts), sum(tokens for _, tokens in parts)
 
     def _directed(self, pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
@@ -129,7 +127,7 @@ class Translator(Runnable):
             yield list(members)
         self.tag = before
 
-    def outputs(self, lines: Sequence[str], options: TranslateOptions, tick: Tick = ignore) -> list[list[Output]]:
+    def outputs(self, lines: Texts, options: TranslateOptions, tick: Tick = ignore) -> list[list[Output]]:
         """For each line its outputs, best first; a long one is translated in parts, and never cut."""
         before, self.tag = self.tag, options.tag or self.tag
         try:
@@ -148,11 +146,14 @@ class Translator(Runnable):
             from regard.tasks.translation.align import Reading, line_links
 
             links = line_links(self, [output for own in outputs for output in own], Reading.of(self.loaded.folder))
-            return [[replace(output, alignment=pharaoh(next(links))) for output in own] for own in outputs]
+            for number, best in enumerate(outputs):
+                outputs[number] = [replace(output, alignment=pharaoh(next(links))) for output in best]
+                tick(number + 1)
+            return outputs
         finally:
             self.tag = before
 
-    def _read(self, texts: Sequence[str]) -> list[tuple[str, list[int]]]:
+    def _read(self, texts: Texts) -> list[tuple[str, list[int]]]:
         """Each text with its tokens, of a blank one none; all are tokenized together, once."""
         filled = [i for i, text in enumerate(texts) if text.strip()]
         rows = dict(zip(filled, self.tokenizers.read([texts[i] for i in filled], self.tag), strict=True))
@@ -168,14 +169,9 @@ class Translator(Runnable):
         return [part for half in self._read(halves) if half[1] for part in self._split(*half)]
 
     def _joined(self, parts: list[str], said: list[Hypothesis]) -> Output:
-        return Output(
-            text=" ".join(map(self.text, said)),
-            score=sum(h.score for h in said) / len(said),
-            log_prob=sum(h.log_prob for h in said),
-            parts=parts,
-            tokens=[h.tokens for h in said],
-            cut=any(h.tokens[-1] != self.end for h in said),
-        )
+        score, log_prob = sum(h.score for h in said) / len(said), sum(h.log_prob for h in said)
+        cut = any(h.tokens[-1] != self.end for h in said)
+        return Output(" ".join(map(self.text, said)), score, log_prob, parts, [h.tokens for h in said], cut)
 
     def logits(self, source_ids: Any, target_ids: Any) -> Tensor:
         """Of the word after each of target_ids, which begin with the start token: (B, T, V), or (T, V) of one row."""
@@ -189,9 +185,7 @@ class Translator(Runnable):
             logits: Tensor = self.model(sources, targets.tokens)
         return logits[0] if alone else logits
 
-    def score(
-        self, texts: Sequence[str], targets: Sequence[str], batch_tokens: int = 4096
-    ) -> tuple[NDArray[np.float64], int]:
+    def score(self, texts: Texts, targets: Texts, batch_tokens: int = 4096) -> tuple[NDArray[np.float64], int]:
         """The log-probability of each target with its end mark, given its text, and how many tokens that were."""
         from regard.tasks.translation.task import log_probs
 
@@ -203,18 +197,18 @@ class Translator(Runnable):
         """One line, whatever the model says."""
         return " ".join(self.tokenizer.decode(hypothesis.tokens).split("\n"))
 
-    def spelled(self, targets: Sequence[str]) -> list[list[int]]:
+    def spelled(self, targets: Texts) -> list[list[int]]:
         """Targets as outputs: tokens and the end mark."""
         return [[*ids, self.end] for ids in self.tokenizer.encode(listed(targets))]
 
-    def explain(self, texts: Sequence[str], outputs: Rows | None = None, **how: Any) -> list[Explanation]:
+    def explain(self, texts: Texts, outputs: Rows | None = None, **how: Any) -> list[Explanation]:
         """What the model looked at while it translated each text, or would have for outputs given."""
         sources = self.tokenizers.read(texts, self.tag)
         said = outputs or [best[0].tokens for best in self.engine.decode(sources, self.search)]
         return list(self.explained(texts, said, **how))
 
     def explained(
-        self, texts: Sequence[str], outputs: Rows, muted: tuple[str, int] | None = None, shown: int | None = None
+        self, texts: Texts, outputs: Rows, muted: tuple[str, int] | None = None, shown: int | None = None
     ) -> Iterator[Explanation]:
         """Of each text and its output in turn, without a head; as many in a pass as can be held, and none is kept."""
         from regard.attention.site import Trace

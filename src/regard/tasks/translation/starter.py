@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from math import sqrt
 from typing import Any
 
 from regard.data.config import PairsConfig, TokenizerKind
-from regard.data.text import Pair, count_lines, pairs
-from regard.progress import Progress
-from regard.tasks.translation.prepare import WHILE
+from regard.data.sample import sample
 
 LOOKED_AT = 20_000  # pairs, evenly over all
 HELD_OUT, HELD_TOKENS = 1_000, 20_000  # pairs to validate on at most, and their target tokens
@@ -39,11 +36,8 @@ class Side:
         words = [word for text in texts for word in text.split()]
         lengths = sorted(map(len, texts))
         each = len(words) / len(texts)
-        kind: TokenizerKind = "bpe"
-        if each <= SINGLE:
-            kind = "characters"
-        elif len(set(words)) <= SYMBOLS and len(words) > 20 * SYMBOLS:
-            kind = "words"
+        notation = len(set(words)) <= SYMBOLS and len(words) > 20 * SYMBOLS
+        kind: TokenizerKind = "characters" if each <= SINGLE else "words" if notation else "bpe"
         return Side(kind, each, sum(lengths) / len(texts), lengths[len(texts) * 99 // 100])
 
     @property
@@ -59,23 +53,19 @@ class Side:
 
 def starter(train: PairsConfig, valid: PairsConfig | None, minutes: float | None) -> tuple[dict[str, Any], list[str]]:
     """A recipe: tokenizers by what lines hold, their size and the time by how much there is; and that in words."""
-    total = count_lines(train)
-    sample = _sample(train, total)
-    total = total or len(sample)
-    source, target = Side.of([pair.source for pair in sample]), Side.of([pair.target for pair in sample])
+    total, some = sample([train])
+    source, target = map(Side.of, zip(*some[:: max(1, len(some) // LOOKED_AT)], strict=True))
     joint = source.kind == target.kind == "bpe"
     words = total * (source.words + target.words)
     vocabulary = int(min(24_000, max(1_000, round(7 * sqrt(words), -2))))
     minutes = minutes or round(min(60.0, max(2.0, words / 25_000)))
     passes = minutes * 60 * SPEED / (total * target.tokens)
     tokenizers = [{"kind": side.kind, "vocabulary": vocabulary} for side in (source, target)]
-    data: dict[str, Any] = {"train": [_given(train)], "tokenizer": tokenizers[0]}
+    data: dict[str, Any] = {"train": [asdict(train)], "tokenizer": tokenizers[0]}
     if not joint:
         data["target_tokenizer"] = tokenizers[1]
-    if valid is not None:
-        data["valid"] = [_given(valid)]
-    else:
-        data["hold_out"] = round(min(0.1, min(HELD_OUT, HELD_TOKENS / target.tokens) / total), 6)
+    held = round(min(0.1, min(HELD_OUT, HELD_TOKENS / target.tokens) / total), 6)
+    data |= {"hold_out": held} if valid is None else {"valid": [asdict(valid)]}
     data["max_length"] = min(1024, max(64, source.longest, target.longest))
     metric = "bleu" if target.kind == "bpe" else "exact_match"
     model, pace, name = _model(passes, joint, source.kind == "characters")
@@ -85,8 +75,8 @@ def starter(train: PairsConfig, valid: PairsConfig | None, minutes: float | None
         f"{total:,} pairs, {source.words:.1f} and {target.words:.1f} words a line",
         f"read as {kinds[source.kind]}" + (" of both sides" if joint else f", written as {kinds[target.kind]}"),
         f"{name}, dropout {model['dropout']:g}: about {passes:,.1f} passes over the data are expected",
-        f"about {minutes:g} minutes (--minutes for more or less); best means {metric}"
-        + ("" if valid else f" on {data['hold_out']:.1%} of the pairs, held out"),
+        f"about {minutes:g} minutes (`minutes` for more or less); best means {metric}"
+        + ("" if valid else f" on {held:.1%} of the pairs, held out"),
     ]
     if total < FEW:
         told.append(f"so few pairs teach next to nothing; a translator wants thousands, better {10 * FEW:,} or more")
@@ -108,18 +98,3 @@ def _model(passes: float, joint: bool, letters: bool) -> tuple[dict[str, Any], d
     model |= {"hidden": 384 if short else 512, "placement": "pre", "position": {"kind": "rotary"}}
     name = f"a Transformer of {layers} + {layers} layers of width {model['width']}"
     return model, pace if short else {**pace, "batch_tokens": 1024, "lr": 0.002}, name
-
-
-def _sample(train: PairsConfig, total: int) -> list[Pair]:
-    every, chosen = max(1, total // LOOKED_AT), []
-    with Progress(total, "look at the data") if total > WHILE else nullcontext() as progress:
-        for number, pair in enumerate(pairs(train)):
-            if number % every == 0:
-                chosen.append(pair)
-                if progress is not None:
-                    progress.update(number)
-    return chosen
-
-
-def _given(config: PairsConfig) -> dict[str, str]:
-    return {name: value for name, value in asdict(config).items() if value is not None}

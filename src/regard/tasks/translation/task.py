@@ -1,7 +1,5 @@
 """Translation: from sentence pairs to a model that turns one side into the other."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -85,8 +83,7 @@ class Translation:
         return (self.metric, METRICS[self.metric][1]) if self.held else ("train_loss", "lower")
 
     def batches(self, seed: int, epoch: int) -> list[Names]:
-        key = Key(seed, ("batches", epoch))
-        return plan(self.source_lengths, self.target_lengths, self.batch_tokens, key)
+        return plan(self.source_lengths, self.target_lengths, self.batch_tokens, Key(seed, ("batches", epoch)))
 
     def largest(self) -> Names:
         batches = plan(self.source_lengths, self.target_lengths, self.batch_tokens, None)
