@@ -27,11 +27,12 @@ position = layer_position(PositionConfig(kind=kind), 64, 8, 0)
 layer = MultiheadAttention(AttentionConfig(width=512, num_heads=8, kernel="chunked"), position)
 x = torch.randn(1, length, 512, requires_grad=backward)
 mask = Mask.causal() if window is None else Mask.causal() & Mask.window(window)
-layer(x[:, :64], layer.memorise(x[:, :64]), mask=mask)
+keep = getattr(layer, "project_kv", None) or layer.memorise  # which was its name
+layer(x[:, :64], keep(x[:, :64]), mask=mask)
 before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
 with torch.set_grad_enabled(backward):
     places = steps(length, length, None, x.device)
-    out = layer(x, layer.memorise(x, places[1]), mask=mask, places=places)
+    out = layer(x, keep(x, positions=places[1]), mask=mask, places=places)
     if backward:
         out.sum().backward()
 seconds = time.perf_counter() - began

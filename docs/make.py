@@ -108,7 +108,7 @@ def heads() -> str:
     asks |= {"one before": (zero, before), "the first": (zero, first)}
     attention.get_parameter("to_q.weight").data = 30 * torch.cat([torch.cat(pair, 1) for pair in asks.values()])
     attention.get_parameter("to_k.weight").data = torch.eye(2 * size, dtype=torch.float64)
-    attention(x, attention.memorise(x), site=Site(trace=trace))
+    attention(x, attention.project_kv(x), site=Site(trace=trace))
     panels = [heat(f"{i}: {name}", trace.maps()[""][0, i], text, text) for i, name in enumerate(asks)]
     return sheet("weights set by hand: 0 and 1 share keys (the letter), 2 and 3 others (the place)", panels, (2, 2))
 

@@ -16,10 +16,10 @@ def test_a_grown_cache_equals_the_whole_at_once(position: str) -> None:
     ).double()
     x = torch.randn(2, 5, 16, dtype=torch.float64)
     where, _ = steps(5, 5, None, x.device)
-    whole = layer(x, layer.memorise(x, where), mask=Mask.causal())
-    cache = layer.memorise(x[:, :2], where[:, :2])
+    whole = layer(x, layer.project_kv(x, positions=where), mask=Mask.causal())
+    cache = layer.project_kv(x[:, :2], positions=where[:, :2])
     for t in range(2, 5):
-        cache = cache.append(layer.memorise(x[:, t : t + 1], where[:, t : t + 1]))
+        cache = cache.append(layer.project_kv(x[:, t : t + 1], positions=where[:, t : t + 1]))
         step = layer(x[:, t : t + 1], cache, mask=Mask.causal())
         assert torch.allclose(step[:, 0], whole[:, t], atol=1e-12)
 
@@ -29,7 +29,7 @@ def test_key_side_work_happens_once_per_memory(monkeypatch: pytest.MonkeyPatch) 
     calls: list[int] = []
     from_key = layer.score.from_key
     monkeypatch.setattr(from_key, "forward", lambda k: calls.append(1) or torch.zeros(*k.shape[:3], 8))  # type: ignore[func-returns-value]
-    memory = layer.memorise(torch.randn(2, 5, 8))
+    memory = layer.project_kv(torch.randn(2, 5, 8))
     for _ in range(4):
         layer(torch.randn(2, 1, 8), memory)
     assert calls == [1]
@@ -40,7 +40,7 @@ def test_without_projections_the_states_themselves_are_looked_at() -> None:
     assert not list(layer.parameters())
     x, memory = torch.randn(2, 3, 8), torch.randn(2, 5, 8)
     wanted = (x @ memory.transpose(1, 2)).softmax(-1) @ memory
-    assert torch.allclose(layer(x, layer.memorise(memory)), wanted, atol=1e-6)
+    assert torch.allclose(layer(x, layer.project_kv(memory)), wanted, atol=1e-6)
 
 
 def test_the_number_of_parameters_does_not_change_with_the_number_of_heads() -> None:
@@ -57,14 +57,14 @@ def test_a_trace_collects_and_modules_keep_nothing() -> None:
     before = set(vars(layer))
     trace = Trace()
     for _ in range(3):
-        layer(torch.randn(2, 1, 8), layer.memorise(torch.randn(2, 5, 8)), site=Site(trace=trace) / "decoder" / 0)
+        layer(torch.randn(2, 1, 8), layer.project_kv(torch.randn(2, 5, 8)), site=Site(trace=trace) / "decoder" / 0)
     assert trace.maps()["decoder.0"].shape == (2, 2, 3, 5)
     assert set(vars(layer)) == before
 
 
 def test_weight_dropout_follows_the_key() -> None:
     layer = MultiheadAttention(AttentionConfig(width=8, num_heads=2, dropout=0.5))
-    x, memory = torch.randn(2, 3, 8), layer.memorise(torch.randn(2, 5, 8))
+    x, memory = torch.randn(2, 3, 8), layer.project_kv(torch.randn(2, 5, 8))
     one, again = (layer(x, memory, site=Site(key=Key(1))) for _ in range(2))
     assert torch.equal(one, again)
     assert not torch.equal(one, layer(x, memory, site=Site(key=Key(2))))

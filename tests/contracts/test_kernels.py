@@ -89,7 +89,7 @@ def test_exact_kernels_equal_reference_under_every_position(
         torch.manual_seed(3)
         config = AttentionConfig(width=16, num_heads=4, num_kv_heads=groups, kernel=name)
         layer = MultiheadAttention(config, layer_position(POSITIONS[position], 4, 4, 0)).double()
-        memory = layer.memorise(x, steps(5, 5, starts, x.device)[0])
+        memory = layer.project_kv(x, positions=steps(5, 5, starts, x.device)[0])
         mask = mask_samples(B, H, 3, 5)[mask_name]
         if (name, position) == ("fused", "shaw"):
             with pytest.raises(RefusalError, match="'fused'.*weights"):

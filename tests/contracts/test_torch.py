@@ -59,9 +59,9 @@ def test_multihead_attention(masked: str, memory_width: int) -> None:
     }[masked]  # type: ignore[assignment]
     mask = {"none": Mask(), "padding": Mask.padding(lengths), "causal": Mask.causal()}[masked]
     wanted, weights = theirs(x, memory, memory, average_attn_weights=False, **arguments)  # type: ignore[arg-type]
-    assert_equal("MultiheadAttention", mine(x, mine.memorise(memory), mask=mask), wanted)
+    assert_equal("MultiheadAttention", mine(x, mine.project_kv(memory), mask=mask), wanted)
     trace = Trace()
-    mine(x, mine.memorise(memory), mask=mask, site=Site(trace=trace) / "here")
+    mine(x, mine.project_kv(memory), mask=mask, site=Site(trace=trace) / "here")
     assert_equal("its weights", trace.maps()["here"], weights)
 
 
@@ -115,7 +115,7 @@ def test_transformer_layers(side: str, placement: str, activation: str, layers: 
     else:
         later = torch.ones(T, T, dtype=torch.bool).triu(1)
         wanted = theirs(x, memory, tgt_mask=later, memory_key_padding_mask=hidden)
-        got = mine(x, mask=Mask.causal(), memory=Memory(mine.memorise(memory), Mask.padding(lengths))).x
+        got = mine(x, mask=Mask.causal(), memory=Memory(mine.project_kv(memory), Mask.padding(lengths))).x
     assert_equal(f"Transformer {side}", got, wanted)
 
 

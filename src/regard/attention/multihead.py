@@ -18,7 +18,7 @@ from regard.errors import UserError
 class MultiheadAttention(nn.Module):
     """Queries from x look at keys and values from a memory, H times over [Vaswani+ 2017, section 3.2.2].
 
-    `memorise` does all key- and value-side work, once per memory; `forward` looks. In self-attention the memory is x
+    `project_kv` does all key- and value-side work, once per memory; `forward` looks. In self-attention the memory is x
     itself (or a cache of it), in cross-attention what an encoder made.
     """
 
@@ -38,9 +38,13 @@ class MultiheadAttention(nn.Module):
         self.score.check(*widths)
         self.position = position or Position()
 
-    def memorise(self, memory: Tensor, positions: Tensor | None = None) -> KV:
-        """Keys and values of a memory (B, S, C'), whose steps are at `positions` (1|B, S)."""
-        k, v = self._split(self.to_k(memory)), self._split(self.to_v(memory))  # -> (B, G, S, D)
+    def project_kv(
+        self, keys_from: Tensor, values_from: Tensor | None = None, positions: Tensor | None = None, mask: Mask = Mask()
+    ) -> KV:
+        """Keys and values of a memory (B, S, C'), whose steps are at `positions` (1|B, S); values may come from another
+        tensor than keys, as in ConvS2S. The mask is for mixers that sum over the memory; attention has it later."""
+        k = self._split(self.to_k(keys_from))  # -> (B, G, S, D)
+        v = self._split(self.to_v(keys_from if values_from is None else values_from))
         if positions is not None:
             k, v = self.position.keys(k, positions), self.position.values(v, positions)
         return KV(self.score.keys(k), v)

@@ -7,6 +7,7 @@ tensors (1, T) or (B, T), counted from 0.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -96,7 +97,7 @@ class ShawBias(Bias):
     queries: Tensor
     keys: Tensor
 
-    def of(self, rows: slice) -> ShawBias:
+    def of(self, rows: slice) -> Self:
         return replace(self, answers=self.answers[:, :, rows], queries=self.queries[:, rows])
 
     def distances(self, columns: slice) -> Tensor:
@@ -153,7 +154,7 @@ class AlibiBias(Bias):
     keys: Tensor
     dtype: torch.dtype
 
-    def of(self, rows: slice) -> AlibiBias:
+    def of(self, rows: slice) -> Self:
         return replace(self, queries=self.queries[:, rows])
 
     def scores(self, columns: slice = ALL) -> Tensor:

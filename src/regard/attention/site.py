@@ -52,9 +52,21 @@ class Site:
     key: Key | None = None
     trace: Trace | None = None
     path: str = ""
+    losses: dict[str, Tensor] | None = None
+    """Where a pass is to be learned from, the losses that parts have of their own, by site."""
+
+    @staticmethod
+    def of_loss(key: Key | None) -> Site:
+        """For a pass whose loss is wanted."""
+        return Site(key, losses={})
 
     def __truediv__(self, name: str | int) -> Site:
-        return Site(self.key, self.trace, f"{self.path}.{name}" if self.path else str(name))
+        return Site(self.key, self.trace, f"{self.path}.{name}" if self.path else str(name), self.losses)
+
+    def add_loss(self, loss: Tensor) -> None:
+        """What a part loses besides the task, such as the balance of experts, for each token or example."""
+        if self.losses is not None:
+            self.losses[self.path] = loss
 
     def at(self, step: int) -> Site:
         """The same place at another step of a loop: other masks, one map."""

@@ -83,7 +83,7 @@ class Upper(nn.Module):
         mask = Mask.padding(texts.lengths)
         if self.pairs:
             mask = mask & Mask.segments(segments, 1 - segments)
-        looked = self.attention(x, self.attention.memorise(x), mask=mask, site=site / "attention")
+        looked = self.attention(x, self.attention.project_kv(x), mask=mask, site=site / "attention")
         x = self.higher((site / "looked").dropout(torch.cat((x, looked), -1), self.dropout), lengths=texts.lengths).x
         real = torch.arange(x.shape[1], device=x.device)[None] < texts.lengths[:, None]
         if not self.pairs:

@@ -63,7 +63,7 @@ class Recurrent(Seq2seq[RecurrentState]):
         if self.bridge is not None:
             hidden = torch.tanh(self.bridge(final[:, -1].flatten(1)))
             hidden = hidden.unflatten(1, (self.config.decoder_layers, -1, self.config.width))
-        memory = self.attention.memorise(read.x) if self.attention else None
+        memory = self.attention.project_kv(read.x) if self.attention else None
         encoding = final[:, -1, 0] if self.config.encoding == "every" else None
         return RecurrentState(hidden[:, :, None], memory, source.lengths, encoding, watch)
 

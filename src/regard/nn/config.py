@@ -44,6 +44,8 @@ class StackConfig(Bounded):
     attention_dropout: float = 0.0
     hidden_dropout: float = 0.0
     """Inside the feed-forward layers."""
+    kernel: Literal["auto", "reference", "fused", "chunked"] = "auto"
+    """How attention is computed; chunked needs memory linear in the length."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -51,7 +53,7 @@ class StackConfig(Bounded):
 
     @property
     def attention(self) -> AttentionConfig:
-        same = {name: getattr(self, name) for name in ("width", "num_heads", "num_kv_heads", "score", "bias")}
+        same = {name: getattr(self, name) for name in ("width", "num_heads", "num_kv_heads", "score", "bias", "kernel")}
         return AttentionConfig(own_head_width=self.head_width, dropout=self.attention_dropout, **same)
 
 

@@ -1,8 +1,9 @@
 """Block and Stack: the trunk of encoders, decoders and everything built like them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, Protocol
 
 from torch import Tensor, nn
 
@@ -32,27 +33,38 @@ class Stacked:
     past: Past
 
 
-class Block(nn.Module):
-    """Self-attention, cross-attention where there is a memory, feed-forward; each inside a residual."""
+class Mixer(Protocol):
+    """What stands in a block's first place: attention, or what mixes steps otherwise (linear attention, retention)."""
 
-    def __init__(self, config: StackConfig, layer: int, cross: bool) -> None:
+    def project_kv(
+        self, keys_from: Tensor, values_from: Tensor | None = None, positions: Tensor | None = None, mask: Mask = Mask()
+    ) -> Any:
+        """What is kept of steps: a Cache, which grows by `append`, and follows the rows of a search by `select`."""
+
+    def __call__(self, x: Tensor, memory: Any, *, mask: Mask, places: Places | None, site: Site) -> Tensor:
+        """x (B, T, C), the last steps of the memory -> (B, T, C)."""
+
+
+class Block(nn.Module):
+    """A mixer, cross-attention where there is a memory, feed-forward; each inside a residual of its own."""
+
+    def __init__(
+        self,
+        mixer: nn.Module,
+        feedforward: nn.Module,
+        residual: Callable[[], Residual],
+        cross_attention: MultiheadAttention | None = None,
+    ) -> None:
         super().__init__()
-        attention = config.attention
-        residual = partial(Residual, config.width, config.norm, config.norm_eps, config.placement, config.dropout)
-        position = layer_position(config.position, attention.head_width, attention.num_heads, layer)
-        self.self_attention = MultiheadAttention(attention, position)
-        self.self_residual = residual()
-        self.cross_attention = MultiheadAttention(attention) if cross else None
-        self.cross_residual = residual() if cross else None
-        widths = config.width, config.hidden
-        self.feedforward = FeedForward(*widths, config.activation, config.hidden_dropout, config.bias)
-        self.feedforward_residual = residual()
+        self.self_attention, self.self_residual = mixer, residual()
+        self.cross_attention, self.cross_residual = cross_attention, residual() if cross_attention else None
+        self.feedforward, self.feedforward_residual = feedforward, residual()
 
     def forward(
         self, x: Tensor, mask: Mask, past: KV | None, places: Places, memory: KV | None, across: Mask, site: Site
     ) -> tuple[Tensor, KV]:
         seen = self.self_residual.enter(x)
-        cache = self.self_attention.memorise(seen, places[0])
+        cache = self.self_attention.project_kv(seen, None, places[0], mask)
         cache = past.append(cache) if past else cache
         said = self.self_attention(seen, cache, mask=mask, places=places, site=site / "self")
         x = self.self_residual.leave(x, said, site / "self")
@@ -70,14 +82,14 @@ class Stack(nn.Module):
 
     def __init__(self, config: StackConfig, num_layers: int, *, cross: bool = False) -> None:
         super().__init__()
-        self.blocks = nn.ModuleList(Block(config, layer, cross) for layer in range(num_layers))
+        self.blocks = nn.ModuleList(make_block(config, layer, cross) for layer in range(num_layers))
         self.width = config.width
         last = config.placement == "pre"
         self.norm = make_norm(config.norm, config.width, config.norm_eps) if last else nn.Identity()
 
-    def memorise(self, memory: Tensor) -> tuple[KV, ...]:
+    def project_kv(self, memory: Tensor) -> tuple[KV, ...]:
         """What each layer's cross-attention keeps of an encoder's output (B, S, C)."""
-        return tuple(block.cross_attention.memorise(memory) for block in self.blocks)  # type: ignore[operator, union-attr]
+        return tuple(block.cross_attention.project_kv(memory) for block in self.blocks)  # type: ignore[operator, union-attr]
 
     def forward(
         self,
@@ -102,4 +114,17 @@ class Stack(nn.Module):
     def nothing_yet(self, rows: int) -> Past:
         """The past of rows that have said nothing."""
         nothing = next(self.parameters()).new_zeros(rows, 0, self.width)
-        return Past(tuple(block.self_attention.memorise(nothing) for block in self.blocks))  # type: ignore[operator, union-attr]
+        return Past(tuple(block.self_attention.project_kv(nothing) for block in self.blocks))  # type: ignore[operator, union-attr]
+
+
+def make_block(config: StackConfig, layer: int, cross: bool = False) -> Block:
+    """The Transformer's, of a layer counted from 0."""
+    attention = config.attention
+    position = layer_position(config.position, attention.head_width, attention.num_heads, layer)
+    widths = config.width, config.hidden
+    return Block(
+        MultiheadAttention(attention, position),
+        FeedForward(*widths, config.activation, config.hidden_dropout, config.bias),
+        partial(Residual, config.width, config.norm, config.norm_eps, config.placement, config.dropout),
+        MultiheadAttention(attention) if cross else None,
+    )

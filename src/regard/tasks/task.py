@@ -6,11 +6,13 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from torch import Tensor, nn
 
+from regard.attention.site import Site
 from regard.engine.engine import Engine
 from regard.rng import Key
 from regard.tasks.report import Report
 
 Direction = Literal["higher", "lower"]
+Carry = dict[str, Tensor]  # by name, rows first: what a model remembers from one batch to the next
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,8 +21,13 @@ class Loss:
 
     total: Tensor
     weight: float
-    carry: Tensor | None = None
+    carry: Carry | None = None
     """What a model that reads on remembers, to be given with the next batch."""
+
+    @staticmethod
+    def of(site: Site, total: Tensor, weight: float, carry: Carry | None = None) -> "Loss":
+        """With the losses that parts of the model left at the site of the pass."""
+        return Loss(sum((weight * loss for loss in (site.losses or {}).values()), total), weight, carry)
 
 
 class Shape(NamedTuple):
@@ -60,7 +67,7 @@ class Task(Protocol):
     def shape(self, name: Any) -> Shape:
         """How large a batch is."""
 
-    def loss(self, model: nn.Module, batch: Any, carry: Tensor | None, key: Key | None) -> Loss:
+    def loss(self, model: nn.Module, batch: Any, carry: Carry | None, key: Key | None) -> Loss:
         """What is minimised; with a key, dropout is on."""
 
     def evaluate(self, model: nn.Module, engine: Engine) -> dict[str, float]:

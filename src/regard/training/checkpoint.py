@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from regard.errors import UserError
 from regard.files import MARK, broken, check_space, write_folder
 from regard.nn.lora import state_of
+from regard.tasks.task import Carry
 from regard.training.distributed import ALONE, World
 from regard.training.optimizer import Optimizer
 
@@ -55,18 +56,18 @@ class Weights:
     model: nn.Module
     optimizer: Optimizer
     average: nn.Module | None
-    carry: Tensor | None = None
+    carry: Carry | None = None
 
     def save(self, folder: Path, state: TrainState, keep: Collection[int] = (), world: World = ALONE) -> None:
         """Into folder/step-N, whole or not at all; then older ones go, but for the last two and those to keep."""
-        carry = None if self.carry is None else world.rows(self.carry)
+        carry = None if self.carry is None else {name: world.rows(x) for name, x in self.carry.items()}
         if not world.leads:
             return
         groups = {"model": state_of(self.model), "optimizer": dict(self._moments())}
         if self.average is not None:
             groups["average"] = state_of(self.average)
         if carry is not None:
-            groups["carry"] = {"carry": carry}
+            groups["carry"] = carry
         contents: dict[str, Callable[[Path], None] | bytes] = {}
         for group, tensors in groups.items():
             check_finite(tensors, f"{group} after step {state.step}")
@@ -90,7 +91,7 @@ class Weights:
         if self.average is not None:
             _fill(state_of(self.average), checkpoint / "average.safetensors")
         if (carried := checkpoint / "carry.safetensors").exists():
-            self.carry = world.share(load_file(carried)["carry"])
+            self.carry = {name: world.share(x) for name, x in load_file(carried).items()}
         state = TrainState(**json.loads((checkpoint / "state.json").read_bytes()))
         for group in self.optimizer.param_groups:  # AdamW's moments' places, which the first step would make
             for parameter in group["params"]:

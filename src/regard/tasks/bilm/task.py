@@ -20,7 +20,7 @@ from regard.tasks.mlm.runtime import Encoder
 from regard.tasks.runnable import Evaluation, Tick, ignore
 from regard.tasks.running_spec import TextEvaluation
 from regard.tasks.running_text import Ids, Text, TextTask, evaluated, held_out, ids_for, tokenizer_for
-from regard.tasks.task import Loss
+from regard.tasks.task import Carry, Loss
 
 MARKS = 2  # the start and the end of a window
 
@@ -43,9 +43,10 @@ class BothWays(TextTask):
     def load(self, name: Ids) -> Padded:
         return framed(self.ids, name, self.context, *self.sizes[1:3])
 
-    def loss(self, model: nn.Module, batch: Padded, carry: Tensor | None, key: Key | None) -> Loss:
-        forward, backward, count = _told(model, batch, Site(key=key))
-        return Loss(forward + backward, 2.0 * count)
+    def loss(self, model: nn.Module, batch: Padded, carry: Carry | None, key: Key | None) -> Loss:
+        site = Site.of_loss(key)
+        forward, backward, count = _told(model, batch, site)
+        return Loss.of(site, forward + backward, 2.0 * count)
 
     def score(self, model: nn.Module, text: Text) -> dict[str, float]:
         return tell_both_ways(model, text.ids[1:], self.context, self.rows)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from regard.attention.site import Site
 from regard.data.batches import plan
@@ -23,7 +23,7 @@ from regard.tasks.labelled.layout import Batch, Layout, Unit
 from regard.tasks.labelled.question import Answer, metrics_of
 from regard.tasks.report import Report
 from regard.tasks.runnable import Tick, ignore
-from regard.tasks.task import Direction, Loss, Shape
+from regard.tasks.task import Carry, Direction, Loss, Shape
 
 Names = NDArray[np.int64]
 Examples = Sequence[Example]
@@ -85,8 +85,8 @@ class Reading:
     def load(self, name: Names) -> Batch:
         return Batch.of([self.units[i] for i in name])
 
-    def loss(self, model: nn.Module, batch: Batch, carry: Tensor | None, key: Key | None) -> Loss:
-        site = Site(key=key)
+    def loss(self, model: nn.Module, batch: Batch, carry: Carry | None, key: Key | None) -> Loss:
+        site = Site.of_loss(key)
         seen = model.see(batch.texts, batch.segments, site)  # type: ignore[operator]
         logits = model.answer(seen, batch.groups, site)  # type: ignore[operator]
         total, weight = self.question.loss(logits, batch, self.smoothing if key is not None else 0.0)
@@ -96,7 +96,7 @@ class Reading:
             wanted = tokens[:, 1:][real[:, :-1]]
             lost = cross_entropy(model.trunk.head, seen.x[:, :-1][real[:, :-1]], wanted)  # type: ignore[union-attr, arg-type]
             total = total + self.auxiliary * weight * lost / len(wanted)
-        return Loss(total, weight)
+        return Loss.of(site, total, weight)
 
     def summary(self, recipe: LabelledRecipe, report: Report) -> dict[str, str]:
         config = self.layout.config

@@ -21,7 +21,7 @@ from regard.tasks.folder import Loaded
 from regard.tasks.lm.config import LanguageRecipe
 from regard.tasks.runnable import Tick, ignore
 from regard.tasks.running_text import Ids, Text, TextTask, held_out, ids_for, tokenizer_for
-from regard.tasks.task import Loss
+from regard.tasks.task import Carry, Loss
 
 ONWARD = 1024  # tokens that a carried state reads at once
 
@@ -77,19 +77,21 @@ class LanguageModelling(TextTask):
         index = name[:, None] + np.arange(self.context + 1)
         return Window(torch.from_numpy(self.ids[index].astype(np.int64)), int(name[0]) % self.stream == 0)
 
-    def loss(self, model: nn.Module, batch: Window, carry: Tensor | None, key: Key | None) -> Loss:
+    def loss(self, model: nn.Module, batch: Window, carry: Carry | None, key: Key | None) -> Loss:
         inputs, wanted = batch.tokens[:, :-1], batch.tokens[:, 1:]
         state = model.nothing_yet(len(inputs))  # type: ignore[operator]
         if carry is not None and not batch.first:
-            state = replace(state, hidden=carry)
+            state = replace(state, hidden=carry["carry"])
         if self.apart:
             state = replace(state, segments=_documents(inputs, self.tokenizer.end))
-        x, state = model.advance(inputs, state, Site(key=key))  # type: ignore[operator]
+        site = Site.of_loss(key)
+        x, state = model.advance(inputs, state, site)  # type: ignore[operator]
         if self.some is not None and key is not None:
             total = self.some.lost(model.head, x.flatten(0, 1), wanted.flatten(), key.fold("words"))  # type: ignore[arg-type]
         else:
             total = cross_entropy(model.head, x.flatten(0, 1), wanted.flatten())  # type: ignore[arg-type]
-        return Loss(total, float(wanted.numel()), state.hidden.detach() if self.carry else None)
+        carried = {"carry": state.hidden.detach()} if self.carry else None
+        return Loss.of(site, total, float(wanted.numel()), carried)
 
     def score(self, model: nn.Module, text: Text) -> dict[str, float]:
         apart = self.tokenizer.end if self.apart else None

@@ -20,7 +20,7 @@ from regard.tasks.folder import Loaded
 from regard.tasks.mlm.config import MaskedRecipe
 from regard.tasks.runnable import Tick, ignore
 from regard.tasks.running_text import Ids, Text, TextTask, held_out, ids_for, tokenizer_for
-from regard.tasks.task import Loss
+from regard.tasks.task import Carry, Loss
 
 HIDDEN, SWAPPED = 0.8, 0.1  # of the words taken out: shown as blanks, and as any word; the rest stay
 FIXED = Key(0, ("blanks",))  # the same words are taken out at every evaluation
@@ -115,14 +115,15 @@ class MaskedModelling(TextTask):
         """Words are taken out in `loss`, which has the key."""
         return name
 
-    def loss(self, model: nn.Module, batch: Ids, carry: Tensor | None, key: Key | None) -> Loss:
+    def loss(self, model: nn.Module, batch: Ids, carry: Carry | None, key: Key | None) -> Loss:
         """Of each word that was taken out, and on average of whether the second part follows, added to each."""
         cloze = self.blanks.take_out(self.ids, batch, FIXED if key is None else key.fold("blanks"))
-        guesses, follows = _told(model, cloze, Site(key=key))
+        site = Site.of_loss(key)
+        guesses, follows = _told(model, cloze, site)
         total, count = F.cross_entropy(guesses, cloze.wanted, reduction="sum"), len(cloze.wanted)
         if follows is not None:
             total = total + count * F.cross_entropy(follows, cloze.other)
-        return Loss(total, float(max(1, count)))  # of a batch of marks alone, nothing is learned
+        return Loss.of(site, total, float(max(1, count)))  # of a batch of marks alone, nothing is learned
 
     def score(self, model: nn.Module, text: Text) -> dict[str, float]:
         return guess_blanks(model, self.blanks, text.ids[1:], self.rows)

@@ -103,14 +103,14 @@ class Translation:
 
     def loss(self, model: nn.Module, batch: Pairs, carry: Any, key: Key | None) -> Loss:
         """Cross-entropy of each target token, smoothed [Szegedy+ 2016] while training; padding costs no logits."""
-        site = Site(key=key)
+        site = Site.of_loss(key)
         tokens = batch.target.tokens
         x, _ = model.advance(tokens[:, :-1], model.encode(batch.source, site), site)  # type: ignore[operator]
         wanted = tokens[:, 1:]
         real = wanted != PADDING
         smoothing = self.smoothing if key is not None else 0.0
         total = cross_entropy(model.head, x[real], wanted[real], smoothing)  # type: ignore[arg-type]
-        return Loss(total, float(real.sum()))
+        return Loss.of(site, total, float(real.sum()))
 
     def summary(self, recipe: TranslationRecipe, report: Report) -> dict[str, str]:
         from regard.tasks.translation.check import sizes
