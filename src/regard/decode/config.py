@@ -119,8 +119,6 @@ def search_for(
 ) -> Search:
     """The model's own search, or the one asked for: a beam, or words that are drawn in a way that is given."""
     drawn = {name: value for name, value in drawn.items() if value is not None}
-    if (beam, max_tokens, num_best, sample, drawn) == (None, None, getattr(own, "num_best", 1), False, {}):
-        return own
     given: dict[str, Any] = {
         "max_length": max_tokens or own.max_length,
         "max_ratio": None if max_tokens else own.max_ratio,

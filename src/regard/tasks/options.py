@@ -59,6 +59,8 @@ class SearchOptions(Options):
 
     def search(self, own: Search) -> Search:
         """The model's own search, changed by these."""
+        if self is _defaults(type(self)) and getattr(own, "num_best", 1) == 1:
+            return own
         return search_for(own, **{each.name: getattr(self, each.name) for each in fields(SearchOptions)})
 
 

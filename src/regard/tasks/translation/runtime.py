@@ -155,9 +155,8 @@ class Translator(Runnable):
 
     def _read(self, texts: Texts) -> list[tuple[str, list[int]]]:
         """Each text with its tokens, of a blank one none; all are tokenized together, once."""
-        filled = [i for i, text in enumerate(texts) if text.strip()]
-        rows = dict(zip(filled, self.tokenizers.read([texts[i] for i in filled], self.tag), strict=True))
-        return [(text, rows.get(i, [])) for i, text in enumerate(texts)]
+        rows = iter(self.tokenizers.read([text for text in texts if text.strip()], self.tag))
+        return [(text, next(rows) if text.strip() else []) for text in texts]
 
     def _split(self, text: str, source: list[int]) -> list[tuple[str, list[int]]]:
         """A text that is longer than what the model was trained on, in parts that are not; else the text alone."""
