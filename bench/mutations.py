@@ -32,7 +32,7 @@ FAULTS = {
                            ".masked_fill(allowed, -torch.inf)", "tests/contracts/test_kernels.py"),
     "beam bound": Fault("decode/beam.py", "search.best_normaliser(length, limits.double())",
                         "search.normaliser(length)", "tests/contracts/test_search.py"),
-    "resume counter": Fault("train/loop.py", "self.weights.restore(checkpoint, self.world)",
+    "resume counter": Fault("training/loop.py", "self.weights.restore(checkpoint, self.world)",
                             "self.weights.restore(checkpoint, self.world).after(0, 0.0, 0.0)",
                             "tests/training/test_resume.py tests/training/test_damage.py"),
     "dropout scale": Fault("attention/site.py", "stays, scale = dropped(key, rate, x.numel())",
@@ -44,8 +44,8 @@ FAULTS = {
                             "tests/test_files.py"),
     "key comparison": Fault("serve/keys.py", "hmac.compare_digest(key.encode(), one.encode())",
                             "key.startswith(one)", "tests/serve/test_abuse.py tests/serve/test_server.py"),
-    "padding length": Fault("attention/mask.py", "Mask(lambda grid: grid.keys < own)",
-                            "Mask(lambda grid: grid.keys <= own)", "tests/attention/test_mask.py"),
+    "padding length": Fault("attention/mask.py", "grid.keys() < self.lengths",
+                            "grid.keys() <= self.lengths", "tests/attention/test_mask.py"),
 }  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import typing
 from pathlib import Path
 
 import pytest
+from bench.mutations import FAULTS
 
 from regard.models.config import ModelConfig
 from regard.tasks.registry import TASKS
@@ -141,6 +142,11 @@ def test_settings_and_the_package_itself_are_free_of_torch() -> None:
     assert len(modules) >= 9
     code = f"import sys; sys.modules['torch'] = None\nimport {', '.join(modules)}"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_faults_of_the_mutation_bench_can_be_made() -> None:
+    for name, fault in FAULTS.items():
+        assert fault.old in (SOURCE / fault.file).read_text("utf-8"), name
 
 
 def test_tests_mirror_the_source() -> None:

@@ -56,7 +56,8 @@ class Block(nn.Module):
         cross_attention: MultiheadAttention | None = None,
     ) -> None:
         super().__init__()
-        self.self_attention, self.self_residual = mixer, residual()
+        self.self_attention: Any = mixer
+        self.self_residual = residual()
         self.cross_attention, self.cross_residual = cross_attention, residual() if cross_attention else None
         self.feedforward, self.feedforward_residual = feedforward, residual()
 
