@@ -31,7 +31,7 @@ SIBLINGS = {  # the first may import the second
     ("recipe", "files"),
 }  # fmt: skip
 SIBLINGS |= {(room, "errors") for room in LEVELS[0]}
-BUDGET, LONGEST = 20_020, 400  # lines of Python in src, and in one file
+BUDGET, LONGEST = 20_200, 400  # lines of Python in src, and in one file
 
 FORBIDDEN_NAMES = {"eval", "exec", "__import__"}
 FORBIDDEN_CALLS = {"torch.load", "torch.save", "yaml.load", "yaml.unsafe_load", "os.system", "numpy.load"}

@@ -1,7 +1,5 @@
 """What Python users call: load, train, evaluate, compare, check. The command line and the service stand on it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
@@ -25,7 +23,7 @@ class Files(TypedDict, total=False):
     text: Place | None
 
 
-def load(folder: Place, **options: Any) -> Runnable:
+def load(folder: Place, **options: Any) -> "Runnable":
     """A model, ready to be called: `regard.load("runs/en-de")("I ate an apple")`.
 
     A folder that Regard wrote, or one in Hugging Face's layout.
@@ -49,7 +47,7 @@ def train(
     processes: int | None = None,
     threads: int | None = None,
     **files: Unpack[Files],
-) -> Runnable:
+) -> "Runnable":
     """Train a model from a recipe, two files of pairs, or a text: `regard.train(source="a.en", target="a.de")`.
 
     The same call again goes on where it stopped.
@@ -75,7 +73,9 @@ def train(
     return load(place, threads=threads)
 
 
-def evaluate(folder: Place, *, engine: EngineName = "auto", threads: int | None = None, **options: Any) -> Evaluation:
+def evaluate(
+    folder: Place, *, engine: "EngineName" = "auto", threads: int | None = None, **options: Any
+) -> "Evaluation":
     """How good a model is on data that it has not seen: `regard.evaluate("runs/a", source="b.en", target="b.de").data`.
 
     The options are those of `regard evaluate FOLDER --help`.
@@ -85,7 +85,7 @@ def evaluate(folder: Place, *, engine: EngineName = "auto", threads: int | None 
 
 def check(
     recipe: Place | None = None, *, minutes: float | None = None, settings: Sequence[str] = (), **files: Unpack[Files]
-) -> Report:
+) -> "Report":
     """Every problem of the data, by file and line, and what training on them would take; as `train` takes them."""
     from regard.exchange import folders
     from regard.training.asked import Asked
@@ -105,7 +105,7 @@ def compare(
     target: Place | None = None,
     data: str | None = None,
     threads: int | None = None,
-) -> Table:
+) -> "Table":
     """Train several recipes on the same data with several seeds: quality with intervals, costs and speed."""
     from regard.comparison.runs import Comparison, comparable
     from regard.process import COMMAND

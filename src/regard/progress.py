@@ -1,7 +1,5 @@
 """What a user is told on stderr: lines, and how far a long job is, by a bar on a terminal."""
 
-from __future__ import annotations
-
 import math
 import os
 import sys
@@ -39,7 +37,7 @@ class Progress:
         self._first: tuple[float, float] | None = None  # work done and time at the first update: a resumed job has some
         self._bar: rich.progress.Progress | None = None
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> "Progress":
         self._begun = self.clock()
         if self.stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb":
             self._bar = _bar(self.stream, self.total, self.what)
@@ -103,7 +101,7 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 or float(value).is_integer() else f"{value:.3g}"
 
 
-def _bar(stream: TextIO, total: float | None, what: str) -> rich.progress.Progress:
+def _bar(stream: TextIO, total: float | None, what: str) -> "rich.progress.Progress":
     from rich.console import Console  # here, so that naming the type costs no rich
     from rich.progress import BarColumn, Progress, TextColumn
 

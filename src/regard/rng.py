@@ -5,8 +5,6 @@ numbers do not depend on its neighbours. The numbers come from NumPy's Philox, a
 streams NumPy keeps stable across versions.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -25,7 +23,7 @@ class Key:
     seed: int
     path: tuple[int | str, ...] = ()
 
-    def fold(self, *names: int | str) -> Key:
+    def fold(self, *names: int | str) -> "Key":
         return Key(self.seed, self.path + names)
 
     def philox(self) -> np.random.Philox:

@@ -5,8 +5,6 @@ N rows while decoding (sentences times hypotheses). Batch is axis 0 everywhere; 
 `(B, H, T, D)` inside attention.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -24,11 +22,11 @@ if TYPE_CHECKING:
 class Padded:
     """Token ids of several sentences, filled up on the right: tokens (B, T), lengths (B,)."""
 
-    tokens: Tensor
-    lengths: Tensor
+    tokens: "Tensor"
+    lengths: "Tensor"
 
     @staticmethod
-    def of(sentences: Sequence[Sequence[int] | NDArray[Any]], padding: int = 0) -> Padded:
+    def of(sentences: Sequence[Sequence[int] | NDArray[Any]], padding: int = 0) -> "Padded":
         """Sentences as lists of ids; each must hold at least one."""
         from torch import from_numpy  # here, so that naming the type costs no torch
 
@@ -45,7 +43,7 @@ class Padded:
     def __len__(self) -> int:
         return len(self.lengths)
 
-    def select(self, index: Tensor) -> Padded:
+    def select(self, index: "Tensor") -> "Padded":
         """The rows named by `index`, in that order."""
         return Padded(self.tokens[index], self.lengths[index])
 

@@ -1,7 +1,5 @@
 """Bias: what is added to scores, asked for a block of queries and keys at a time, so that none is held whole."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Self
 

@@ -1,7 +1,5 @@
 """What attention keeps of a memory: keys and values, ready to be looked at."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch
@@ -19,16 +17,16 @@ class KV:
     def num_keys(self) -> int:
         return self.k.shape[2]
 
-    def append(self, newer: KV) -> KV:
+    def append(self, newer: "KV") -> "KV":
         """Grown along S; sentences end together on the right, so one `cat` serves rows of any age."""
         if self.num_keys == 0:
             return newer
         return KV(torch.cat((self.k, newer.k), 2), torch.cat((self.v, newer.v), 2))
 
-    def select(self, index: Tensor) -> KV:
+    def select(self, index: Tensor) -> "KV":
         return KV(self.k.index_select(0, index), self.v.index_select(0, index))
 
-    def since(self, first: int) -> KV:
+    def since(self, first: int) -> "KV":
         """Without the first places, once no row needs them."""
         return self if first == 0 else KV(self.k[:, :, first:], self.v[:, :, first:])
 
@@ -44,7 +42,7 @@ class Past:
     def num_keys(self) -> int:
         return self.layers[0].num_keys
 
-    def select(self, index: Tensor) -> Past:
+    def select(self, index: Tensor) -> "Past":
         layers = tuple(kv.select(index) for kv in self.layers)
         if self.starts is None:
             return Past(layers)

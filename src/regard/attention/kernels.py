@@ -6,8 +6,6 @@ over the keys that the mask allows. The lectures' 1/N before the sum is dropped:
 Every kernel equals `reference`; one that cannot do what is asked says why, and only "auto" chooses another.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -70,7 +68,7 @@ class Problem:
             _fits(answer, (*self.size[:2], len(grid.rows), len(grid.columns)), "mask")
         return answer
 
-    def ready(self, prepared: bool) -> Problem:
+    def ready(self, prepared: bool) -> "Problem":
         """Checked, and after the score's own work; `prepared` keys have been through it already."""
         q, k, v = self.q, self.k, self.v
         shapes = f"q {tuple(q.shape)}, k {tuple(k.shape)}, v {tuple(v.shape)}"

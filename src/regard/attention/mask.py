@@ -42,10 +42,6 @@ class Grid:
         return replace(self, rows=self.rows[rows], columns=self.columns[columns])
 
     @property
-    def size(self) -> tuple[int, int]:
-        return len(self.rows), len(self.columns)
-
-    @property
     def seats(self) -> range:
         """The place among the keys at which each query sits."""
         ahead = self.shape[1] - self.shape[0]

@@ -1,7 +1,5 @@
 """Where a pass through a model is: the names that place dropout masks and attention maps."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -56,11 +54,11 @@ class Site:
     """Where a pass is to be learned from, the losses that parts have of their own, by site."""
 
     @staticmethod
-    def of_loss(key: Key | None) -> Site:
+    def of_loss(key: Key | None) -> "Site":
         """For a pass whose loss is wanted."""
         return Site(key, losses={})
 
-    def __truediv__(self, name: str | int) -> Site:
+    def __truediv__(self, name: str | int) -> "Site":
         return Site(self.key, self.trace, f"{self.path}.{name}" if self.path else str(name), self.losses)
 
     def add_loss(self, loss: Tensor) -> None:
@@ -68,7 +66,7 @@ class Site:
         if self.losses is not None:
             self.losses[self.path] = loss
 
-    def at(self, step: int) -> Site:
+    def at(self, step: int) -> "Site":
         """The same place at another step of a loop: other masks, one map."""
         return self if self.key is None else replace(self, key=self.key.fold(step))
 

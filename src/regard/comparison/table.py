@@ -1,7 +1,5 @@
 """The table and the picture of `regard compare`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -75,7 +73,7 @@ class Table:
     lines: list[Line]
 
     @staticmethod
-    def of(judge: Judge, num_seeds: int, runs: Runs, speeds: Mapping[str, float], drawn: Drawn) -> Table:
+    def of(judge: Judge, num_seeds: int, runs: Runs, speeds: Mapping[str, float], drawn: Drawn) -> "Table":
         """Of the runs that are there; what is drawn for one is added to `drawn`."""
         _check_alike(runs)
         systems = {name: _system(name, runs[name], drawn, judge) for name in judge.recipes if runs.get(name)}

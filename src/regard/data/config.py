@@ -1,7 +1,5 @@
 """Settings of corpora and tokenizers, free of torch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 
@@ -63,7 +61,7 @@ class PairsConfig:
         return f"{self.source or self.pairs or self.corpus}{made}" + (f" → {self.target}" if self.target else "")
 
 
-def _check_parts(data: DataConfig | TextDataConfig | LabelledDataConfig) -> None:
+def _check_parts(data: "DataConfig | TextDataConfig | LabelledDataConfig") -> None:
     """Raise unless there is something to learn from, and one way at most to hold something out."""
     check_bounds(data)
     if not data.train:

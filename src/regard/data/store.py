@@ -1,7 +1,5 @@
 """Token ids of a corpus on disk, for corpora larger than memory: flat files, mapped and never loaded whole."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterable
@@ -42,7 +40,7 @@ def build(folder: Path, rows: Iterable[tuple[list[int], list[int]]], *, vocabula
         files.write_manifest(aside)  # flushes them all
 
 
-def stored(folder: Path, rows: Callable[[], Iterable[tuple[list[int], list[int]]]], *, vocabulary: int) -> Store:
+def stored(folder: Path, rows: Callable[[], Iterable[tuple[list[int], list[int]]]], *, vocabulary: int) -> "Store":
     """The store in a folder, made now if there is none, or one that was damaged: the same data give the same store."""
     if files.broken(folder):
         shutil.rmtree(folder, ignore_errors=True)
@@ -58,7 +56,7 @@ class Store:
         self.lengths = tuple(np.diff(ends).astype(np.int32) for ends in offsets)
 
     @staticmethod
-    def open(folder: Path) -> Store:
+    def open(folder: Path) -> "Store":
         """Map what `build` wrote, after checking that it is all there and unchanged."""
         try:
             if reason := files.broken(folder):

@@ -4,8 +4,6 @@ Control ids are ours and unknown to the library: padding, start, end, unknown, t
 ids shifted up. So text that spells a control token stays text.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import re
@@ -65,7 +63,7 @@ class Tokenizer:
         self.vocabulary = len(self._bytes)
 
     @staticmethod
-    def train(texts: Iterator[str], config: TokenizerConfig, tags: Sequence[str] = ()) -> Tokenizer:
+    def train(texts: Iterator[str], config: TokenizerConfig, tags: Sequence[str] = ()) -> "Tokenizer":
         """Learn from texts; the vocabulary may come out smaller than asked for when they are few."""
         first = next(texts, None)
         if first is None:
@@ -78,7 +76,7 @@ class Tokenizer:
         return Tokenizer(learn(chain([first], texts), config, room), config.kind, tags)
 
     @staticmethod
-    def load(path: Path) -> Tokenizer:
+    def load(path: Path) -> "Tokenizer":
         """Read what `save` wrote."""
         data = files.read_regular(path, LARGEST)
         try:
@@ -97,7 +95,7 @@ class Tokenizer:
         kind |= {"new_words": list(self.new_words)} if self.new_words else {}
         return {"format": "regard-tokenizer", "version": 1, **kind, "tokenizer": library}
 
-    def extended(self, words: Sequence[str]) -> Tokenizer:
+    def extended(self, words: Sequence[str]) -> "Tokenizer":
         """The same, with words more: where one stands after a space, it is one token."""
         counts = Counter((*self.new_words, *words))
         if len(counts) > MOST_NEW:
@@ -300,7 +298,7 @@ class Tokenizers:
         """Words of each."""
         return self.source.vocabulary, self.target.vocabulary
 
-    def extended(self, words: Sequence[str]) -> Tokenizers:
+    def extended(self, words: Sequence[str]) -> "Tokenizers":
         """Both with words more."""
         target = self.target.extended(words)
         return Tokenizers(target if self.source is self.target else self.source.extended(words), target)

@@ -1,7 +1,5 @@
 """Batched beam search, in tensors only."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch
@@ -22,7 +20,7 @@ class Finished:
     length: Tensor  # (B, K)
     words: Tensor  # (B, K, longest)
 
-    def add(self, score: Tensor, log_prob: Tensor, words: Tensor) -> Finished:
+    def add(self, score: Tensor, log_prob: Tensor, words: Tensor) -> "Finished":
         """With candidates (B, K) of one length, words (B, K, length); score -inf for those that have not ended."""
         size, longest = self.words.shape[1:]
         length = words.shape[2]
@@ -35,7 +33,7 @@ class Finished:
             torch.cat((self.words, padded), 1).gather(1, place[..., None].expand(-1, -1, longest)),
         )
 
-    def select(self, index: Tensor) -> Finished:
+    def select(self, index: Tensor) -> "Finished":
         return Finished(self.score[index], self.log_prob[index], self.length[index], self.words[index])
 
     def hypotheses(self, num_best: int) -> list[list[Hypothesis]]:

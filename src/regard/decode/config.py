@@ -1,7 +1,5 @@
 """Ways to search, and what they find, free of torch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -103,7 +101,7 @@ class Beam(Search):
         if not 1 <= self.num_best <= self.size:
             raise UserError(f"num_best {self.num_best} of a beam of {self.size}; ask for 1 to {self.size}")
 
-    def best_normaliser(self, length: int, limits: Tensor) -> Tensor:
+    def best_normaliser(self, length: int, limits: "Tensor") -> "Tensor":
         """The divisors (B,) that flatter most log-probabilities that may still grow from `length` words to `limits`.
 
         Log-probabilities only fall, so log_prob / best_normaliser bounds every score that can still come of it, within

@@ -1,7 +1,5 @@
 """Several models that speak as one."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +19,7 @@ class EnsembleState:
 
     members: tuple[State, ...]
 
-    def select(self, index: Tensor) -> EnsembleState:
+    def select(self, index: Tensor) -> "EnsembleState":
         return EnsembleState(tuple(state.select(index) for state in self.members))
 
 

@@ -3,8 +3,6 @@
 A filter is a value; `begin` gives it its rows, `apply` forbids, `select` follows the rows of the search.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -96,7 +94,7 @@ class ForcedPrefix(Filter):
     prefix: Padded
 
     @staticmethod
-    def of(prefixes: Sequence[Sequence[int]]) -> ForcedPrefix:
+    def of(prefixes: Sequence[Sequence[int]]) -> "ForcedPrefix":
         """Some of which may be empty."""
         lengths = torch.tensor([len(prefix) for prefix in prefixes])
         return ForcedPrefix(Padded(Padded.of([[*prefix, 0] for prefix in prefixes]).tokens, lengths))

@@ -1,7 +1,5 @@
 """The native engine: a small C++ one that searches by itself, and equals the torch engine."""
 
-from __future__ import annotations
-
 import ctypes as c
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -91,7 +89,7 @@ class NativeEngine:
         settings = CSettings(**vars(model.settings))
         self._call(self.library.regard_open, c.byref(settings), tensors, len(arrays), c.byref(self.handle))
 
-    def on_one_thread(self) -> NativeEngine:
+    def on_one_thread(self) -> "NativeEngine":
         """The same model; several such can decode at once."""
         made = copy(self)
         made.threads, made.whole = 1, self

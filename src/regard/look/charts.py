@@ -1,7 +1,5 @@
 """Charts, by matplotlib: lines over the same axes, and systems compared."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -107,7 +105,7 @@ def _finite(value: float | None) -> TypeGuard[float]:
     return value is not None and isfinite(value)
 
 
-def new_figure(width: float, height: float) -> Figure:
+def new_figure(width: float, height: float) -> "Figure":
     """An empty figure of a size in inches."""
     try:
         from matplotlib.figure import Figure
@@ -116,7 +114,7 @@ def new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height))
 
 
-def drawn(figure: Figure, form: str) -> bytes:
+def drawn(figure: "Figure", form: str) -> bytes:
     """The same bytes for the same figure; every text as it is, with no markup in it."""
     import matplotlib
     from matplotlib.font_manager import fontManager

@@ -1,7 +1,5 @@
 """The attention of one output: pictures, data, and a page."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Callable, Sequence
@@ -38,7 +36,7 @@ class Side:
     groups: list[int]
 
     @classmethod
-    def of(cls, words: Tokenizer, ids: Sequence[int]) -> Side:
+    def of(cls, words: Tokenizer, ids: Sequence[int]) -> "Side":
         return cls(words.pieces(ids), words.words(ids))
 
     @property
@@ -53,19 +51,19 @@ class Side:
 class Look:
     """The attention of one output: a picture of it, and every layer's and head's weights."""
 
-    told: Explanation
+    told: "Explanation"
     source: Side
     target: Side
     taken: Side
     """What each step knew of the target."""
     name: Callable[[list[int]], list[str]]
     """Pieces of the target by their numbers."""
-    tree: Callable[[], Tree | None] = lambda: None
+    tree: "Callable[[], Tree | None]" = lambda: None
     """The search that found the output."""
-    saliency: Callable[[], Tensor | None] = lambda: None
+    saliency: "Callable[[], Tensor | None]" = lambda: None
 
     @property
-    def maps(self) -> dict[str, Tensor]:
+    def maps(self) -> "dict[str, Tensor]":
         """Attention weights by their site: heads x rows x columns, whose meaning `sides` gives."""
         return self.told.maps
 
@@ -162,12 +160,12 @@ def document(title: str, data: dict[str, Any]) -> str:
     return Template(page).substitute(parts)
 
 
-def entropy(weights: Tensor) -> Tensor:
+def entropy(weights: "Tensor") -> "Tensor":
     """Of the last axis, in bits."""
     return weights.xlogy(weights).neg().sum(-1) / log(2)
 
 
-def _packed(path: str, weights: Tensor, rows: str, columns: str) -> dict[str, Any]:
+def _packed(path: str, weights: "Tensor", rows: str, columns: str) -> dict[str, Any]:
     numbers = weights.detach().float().contiguous().numpy().astype("<f4").tobytes()
     shape = {"rows": rows, "columns": columns, "heads": len(weights)}
     return {"name": path, **shape, "weights": base64.b64encode(numbers).decode()}

@@ -1,7 +1,5 @@
 """The beam as a tree: every hypothesis that a search kept, and those that it ended with."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -59,7 +57,7 @@ class Climbed:
     places: list[int]
     log_probs: Tensor | None  # of the next words, and of all before them
 
-    def select(self, index: Tensor) -> Climbed:
+    def select(self, index: Tensor) -> "Climbed":
         places = [self.places[i] for i in index.tolist()]
         return Climbed(self.state.select(index), places, None if self.log_probs is None else self.log_probs[index])
 

@@ -3,8 +3,6 @@
 BLEU and chrF run from 0 to 100 and carry sacreBLEU's signature; shares and rates are fractions, 0.25 for a quarter.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass
 from functools import partial
@@ -75,7 +73,7 @@ def check(outputs: Sized, references: Sized, name: str = "outputs") -> None:
         raise UserError(f"no {name} to score; give at least one and its reference")
 
 
-def sacrebleu_metric(name: str) -> Metric:
+def sacrebleu_metric(name: str) -> "Metric":
     """sacreBLEU's own object for "bleu", "bleu_tokenized" or "chrf"."""
     try:
         from sacrebleu.metrics.bleu import BLEU  # here, because the base install does without it

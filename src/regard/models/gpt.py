@@ -1,7 +1,5 @@
 """The decoder alone: GPT [Radford+ 2018; 2019], Llama [Touvron+ 2023] and all between, by their settings."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import torch
@@ -26,7 +24,7 @@ class GptState:
     watch: bool
     segments: Tensor | None = None  # (N, T)
 
-    def select(self, index: Tensor) -> GptState:
+    def select(self, index: Tensor) -> "GptState":
         return replace(self, past=self.past.select(index))
 
 

@@ -1,7 +1,5 @@
 """The recurrent language model [Mikolov+ 2010; Zaremba+ 2014]: its state is carried from text to text."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import torch
@@ -22,7 +20,7 @@ class TextState:
     hidden: Tensor  # (N, layers, 1, vectors, width)
     watch: bool = False
 
-    def select(self, index: Tensor) -> TextState:
+    def select(self, index: Tensor) -> "TextState":
         return replace(self, hidden=self.hidden[index])
 
 

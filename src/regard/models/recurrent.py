@@ -1,7 +1,5 @@
 """The recurrent encoder-decoder, without attention [Sutskever+ 2014] or with [Bahdanau+ 2015; Luong+ 2015]."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import torch
@@ -28,7 +26,7 @@ class RecurrentState:
     encoding: Tensor | None  # (N, width): the source's final state, where every step is told it
     watch: bool
 
-    def select(self, index: Tensor) -> RecurrentState:
+    def select(self, index: Tensor) -> "RecurrentState":
         memory = self.memory and self.memory.select(index)
         encoding = None if self.encoding is None else self.encoding[index]
         return RecurrentState(self.hidden[index], memory, self.lengths[index], encoding, self.watch)

@@ -1,7 +1,5 @@
 """The Transformer encoder-decoder [Vaswani+ 2017, figure 1]."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import torch
@@ -29,7 +27,7 @@ class TransformerState:
     past: Past
     watch: bool
 
-    def select(self, index: Tensor) -> TransformerState:
+    def select(self, index: Tensor) -> "TransformerState":
         rows, past = self.rows[index], self.past.select(index)
         if torch.equal(rows, self.rows):
             return replace(self, past=past)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -33,20 +33,11 @@ class Stacked:
     past: Past
 
 
-class Mixer(Protocol):
-    """What stands in a block's first place: attention, or what mixes steps otherwise (linear attention, retention)."""
-
-    def project_kv(
-        self, keys_from: Tensor, values_from: Tensor | None = None, positions: Tensor | None = None, mask: Mask = Mask()
-    ) -> Any:
-        """What is kept of steps: a Cache, which grows by `append`, and follows the rows of a search by `select`."""
-
-    def __call__(self, x: Tensor, memory: Any, *, mask: Mask, places: Places | None, site: Site) -> Tensor:
-        """x (B, T, C), the last steps of the memory -> (B, T, C)."""
-
-
 class Block(nn.Module):
-    """A mixer, cross-attention where there is a memory, feed-forward; each inside a residual of its own."""
+    """A mixer, cross-attention where there is a memory, feed-forward; each inside a residual of its own.
+
+    A mixer is attention, or what mixes steps otherwise (linear attention, retention): it has `project_kv`, which gives
+    a cache with `append`, `select` and `num_keys`, and is called as attention is."""
 
     def __init__(
         self,

@@ -1,7 +1,5 @@
 """The routes, and what holds for all of them: keys, bounds, headers, and how refusals look."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
@@ -100,7 +98,7 @@ def _odd(request: Request, error: Any) -> JSONResponse:
     return response
 
 
-async def _answer(house: House, figures: Figures, path: str, request: Request) -> Response:
+async def _answer(house: House, figures: "Figures", path: str, request: Request) -> Response:
     began = time.perf_counter()
     try:
         response = await ROUTES[path].act(house, request)

@@ -1,7 +1,5 @@
 """Runnable: what every model that is ready to use has."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -51,7 +49,7 @@ class Evaluation:
     lines: list[str]
 
     @staticmethod
-    def of(data: dict[str, Any]) -> Evaluation:
+    def of(data: dict[str, Any]) -> "Evaluation":
         kinds = {name: "10," if isinstance(x, int) else "10.4f" for name, x in data.items()}
         return Evaluation(data, [f"{name:16} {x:{kinds[name]}}" for name, x in data.items()])
 
@@ -148,7 +146,7 @@ class Runnable:
         """What the model attended to, of its own output or another; maps of more weights than `shown` are refused."""
         raise NotImplementedError  # abstract
 
-    def look(self, told: Explanation, *, searched: bool = False) -> Look:
+    def look(self, told: "Explanation", *, searched: bool = False) -> Look:
         """With the beam that found it, if it was found by one, and with gradients, where they take not long."""
         from regard.engine.explain import saliency
         from regard.look.tree import climb

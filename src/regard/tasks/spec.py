@@ -1,7 +1,5 @@
 """TaskSpec: all that the rest of Regard knows of a task."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -48,11 +46,11 @@ class TaskSpec:
     """The data files that a recipe names."""
     inspect: Callable[[Sequence[Any], Sequence[Any]], Report] = lambda train, valid: Report()
     """Problems of the data to train and to validate on; by default, reading them says all that can be wrong."""
-    prepare: Callable[[Any, Path, Loaded | None], Task]
+    prepare: "Callable[[Any, Path, Loaded | None], Task]"
     """From a recipe, the folder of the run and the model that it begins with to what is trained."""
-    model: Callable[[Any, Any, Path, Loaded | None], nn.Module]
+    model: "Callable[[Any, Any, Path, Loaded | None], nn.Module]"
     """From the same and the task to the model, with initial weights or those that it begins with."""
-    runtime: Callable[..., Runnable]
+    runtime: "Callable[..., Runnable]"
     """From a loaded model to one that is ready to use."""
 
     run: type[Options] = Options
@@ -61,5 +59,5 @@ class TaskSpec:
     """What it can be evaluated on, and how."""
     verbs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Names of `run` for models of this task, and of methods of their runtime; and the options that each sets."""
-    judge: Callable[..., Judge] | None = None
+    judge: "Callable[..., Judge] | None" = None
     """How `regard compare` judges models of some recipes, if it can."""

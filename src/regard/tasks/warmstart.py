@@ -1,7 +1,5 @@
 """Models that begin with the weights of others: what is kept of those, and how new words and marks begin."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,7 +28,7 @@ def sized_model(recipe: BaseRecipe, task: Any, folder: Path, base: Loaded | None
     return model
 
 
-def begin(model: nn.Module, folder: Path, base: Loaded | None, marks: bool = False) -> Grown:
+def begin(model: nn.Module, folder: Path, base: Loaded | None, marks: bool = False) -> "Grown":
     """Take the weights of the model that is begun with; what its tables grow by."""
     if base is None:
         return NOTHING_NEW

@@ -1,7 +1,5 @@
 """What a user gives to be trained on: a recipe, or files, from which one is made."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -52,7 +50,7 @@ class Asked:
             raise UserError("one of `valid_source` and `valid_target` is missing; give both")
 
     @staticmethod
-    def of(recipe: Any, files: Mapping[str, Any], minutes: float | None, settings: Sequence[str]) -> Asked:
+    def of(recipe: Any, files: Mapping[str, Any], minutes: float | None, settings: Sequence[str]) -> "Asked":
         paths = {name: Path(file) for name, file in {"path": recipe, **files}.items() if file is not None}
         return Asked(**paths, minutes=minutes, settings=settings)
 

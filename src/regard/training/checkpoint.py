@@ -1,7 +1,5 @@
 """Checkpoints: all that a run needs to go on as if it had never stopped."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -42,7 +40,7 @@ class TrainState:
     log_sum: str = ""
     """Their sha256."""
 
-    def after(self, tokens: int, seconds: float, flops: float) -> TrainState:
+    def after(self, tokens: int, seconds: float, flops: float) -> "TrainState":
         """One update later."""
         grown = replace(self, tokens=self.tokens + tokens, seconds=self.seconds + seconds, flops=self.flops + flops)
         return replace(grown, step=self.step + 1)

@@ -3,8 +3,6 @@
 Over PyTorch's gloo; started by `regard train` itself, or by torchrun on several machines.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -42,7 +40,7 @@ class World:
     size: int = 1
 
     @staticmethod
-    def of_torchrun() -> World:
+    def of_torchrun() -> "World":
         """As torchrun's environment has it, and as that of anyone else, who is alone."""
         if not {"RANK", "WORLD_SIZE", "MASTER_ADDR"} <= os.environ.keys() or os.environ["WORLD_SIZE"] == "1":
             return World()
@@ -50,7 +48,7 @@ class World:
         return World(distributed.get_rank(), distributed.get_world_size())
 
     @staticmethod
-    def join(meeting: str, rank: int, size: int) -> World:
+    def join(meeting: str, rank: int, size: int) -> "World":
         """Meet the others over a file of this machine."""
         if sys.platform in LOOPBACK:
             os.environ.setdefault("GLOO_SOCKET_IFNAME", LOOPBACK[sys.platform])

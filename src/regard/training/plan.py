@@ -1,7 +1,5 @@
 """The plan: what depends on the machine, decided once before the first step and kept for every resume."""
 
-from __future__ import annotations
-
 import json
 import math
 import platform
@@ -93,7 +91,7 @@ class Plan:
         write(path, sealed(asdict(self)))
 
     @staticmethod
-    def load(path: Path) -> Plan:
+    def load(path: Path) -> "Plan":
         try:
             return TypeAdapter(Plan).validate_python(unsealed(json.loads(path.read_bytes())))
         except (OSError, ValueError, AttributeError, RecursionError) as error:
@@ -105,7 +103,7 @@ class Plan:
     def cost(self, shape: Shape) -> float:
         return float(np.dot(self.flops, terms(shape)))
 
-    def paced(self, config: TrainConfig, an_update: float) -> Plan:
+    def paced(self, config: TrainConfig, an_update: float) -> "Plan":
         """As many steps and evaluations as are wanted, or fit into the minutes at this pace."""
         steps, evaluations = config.steps, config.evaluations
         if steps is None:

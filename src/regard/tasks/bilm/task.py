@@ -1,7 +1,5 @@
 """Both ways: every token is told from those before it, and again from those after it [Peters+ 2018, section 3.1]."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +23,7 @@ from regard.tasks.task import Carry, Loss
 MARKS = 2  # the start and the end of a window
 
 
-def prepare(recipe: BilmRecipe, folder: Path, base: Loaded | None = None) -> BothWays:
+def prepare(recipe: BilmRecipe, folder: Path, base: Loaded | None = None) -> "BothWays":
     """The text to train on, and what is held out of it."""
     data, tokenizer = recipe.data, tokenizer_for(recipe.data, folder)
     ids, held = ids_for(data, tokenizer, folder), held_out(data, tokenizer)

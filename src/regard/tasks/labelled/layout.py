@@ -1,7 +1,5 @@
 """How examples become rows of ids, and rows become batches."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -94,7 +92,7 @@ class Batch:
     """Its place in that unit (B,)."""
 
     @staticmethod
-    def of(units: Sequence[Unit]) -> Batch:
+    def of(units: Sequence[Unit]) -> "Batch":
         rows = [row for unit in units for row in unit]
         texts = Padded.of([row.ids for row in rows])
         second = torch.tensor([row.second for row in rows])

@@ -1,7 +1,5 @@
 """Question: what a task of labelled examples has of its own, from its files to its answers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -90,15 +88,15 @@ class Question:
             raise UserError(f"line {number} holds {len(texts)} parts; give {what}, with a tab between them")
         return Example(texts, None, number)
 
-    def units(self, layout: Layout, item: int, example: Example) -> Iterator[Unit]:
+    def units(self, layout: "Layout", item: int, example: Example) -> "Iterator[Unit]":
         """Rows of ids, as they are read together."""
         raise NotImplementedError  # abstract
 
-    def loss(self, logits: Tensor, batch: Batch, smoothing: float) -> tuple[Tensor, float]:
+    def loss(self, logits: Tensor, batch: "Batch", smoothing: float) -> tuple[Tensor, float]:
         """The sum over what is answered, and how much that is."""
         raise NotImplementedError  # abstract
 
-    def outputs(self, logits: Tensor, batch: Batch) -> list[Numbers]:
+    def outputs(self, logits: Tensor, batch: "Batch") -> list[Numbers]:
         """Of each unit; by default the log-probabilities of its labels."""
         return list(logits.double().log_softmax(-1).numpy())
 
@@ -139,6 +137,6 @@ def ranked(names: Sequence[str], log_probs: Numbers, said: Callable[[int], Any])
     return Answer(said(order[0]), others[0][1], others)
 
 
-def first_answers(batch: Batch) -> list[Any]:
+def first_answers(batch: "Batch") -> list[Any]:
     """Of each unit: its rows have the same."""
     return [row.wanted for row, place in zip(batch.rows, batch.within.tolist(), strict=True) if not place]

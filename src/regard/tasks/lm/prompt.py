@@ -1,7 +1,5 @@
 """Prompts made of examples: a language model answers as they do, or tells which label is likeliest after them."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from bisect import bisect_right
@@ -44,7 +42,7 @@ class Prompter:
 
     def __init__(
         self,
-        model: Generator,
+        model: "Generator",
         examples: Examples = (),
         template: str | None = None,
         labels: Sequence[str] | None = None,
@@ -72,7 +70,7 @@ class Prompter:
             self.shots = self.shots[len(self.shots) - bisect_right(list(sizes), self.room) :]
 
     @staticmethod
-    def of(model: Generator, options: GenerateOptions) -> Prompter:
+    def of(model: "Generator", options: GenerateOptions) -> "Prompter":
         """With the examples of a file, and labels as `regard run` takes them."""
         file = pairs(PairsConfig(pairs=str(options.examples))) if options.examples else ()
         examples = [(pair.source, pair.target) for pair in file]
@@ -166,7 +164,7 @@ class Prompter:
         over = 0 if self.room is None else max(0, _longest(rows) - self.room)
         return [row[over:] for row in rows]
 
-    def _log_probs(self, asked: Sequence[Rows], tick: Tick = ignore) -> Tensor:
+    def _log_probs(self, asked: Sequence[Rows], tick: Tick = ignore) -> "Tensor":
         """Of each label after each input (N, L)."""
         import torch
 

@@ -1,7 +1,5 @@
 """A language model, ready to go on with texts and to say how likely they are."""
 
-from __future__ import annotations
-
 import math
 import queue
 import threading
@@ -163,7 +161,7 @@ class Generator(Runnable):
     def spell(self, ids: Sequence[int]) -> str:
         return self.tokenizer.decode([i for i in ids if i != self.end], spaced=False)
 
-    def logits(self, ids: Any) -> Tensor:
+    def logits(self, ids: Any) -> "Tensor":
         """Of the word after each of ids: (B, T, V), or (T, V) of one row."""
         import torch
 
@@ -188,7 +186,7 @@ class Generator(Runnable):
                 found[i] = (-nats_, len(row) - 1)
         return found
 
-    def log_probs(self, rows: Rows) -> Iterator[tuple[int, Tensor]]:
+    def log_probs(self, rows: Rows) -> "Iterator[tuple[int, Tensor]]":
         """The number of each row, the longest first, and the log-probabilities of its tokens after the first."""
         import torch
 
@@ -201,7 +199,7 @@ class Generator(Runnable):
             own = -lost(self.model.head, x[real], batch.tokens[:, 1:][real]).double()
             yield from zip(members, own.split((batch.lengths - 1).tolist()), strict=True)
 
-    def explain(self, text: str, target: str | None = None, *, shown: int | None = None) -> Explanation:
+    def explain(self, text: str, target: str | None = None, *, shown: int | None = None) -> "Explanation":
         """What it looked at while it read the text and went on, by itself or with the target."""
         from regard.engine.explain import explain_text
 

@@ -1,7 +1,5 @@
 """Language modelling: from running text to a model that goes on with it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +24,7 @@ from regard.tasks.task import Carry, Loss
 ONWARD = 1024  # tokens that a carried state reads at once
 
 
-def prepare(recipe: LanguageRecipe, folder: Path, base: Loaded | None = None) -> LanguageModelling:
+def prepare(recipe: LanguageRecipe, folder: Path, base: Loaded | None = None) -> "LanguageModelling":
     """The text to train on, and what is held out of it."""
     data, train, tokenizer = recipe.data, recipe.train, tokenizer_for(recipe.data, folder)
     ids, held = ids_for(data, tokenizer, folder), held_out(data, tokenizer)

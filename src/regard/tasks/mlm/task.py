@@ -1,7 +1,5 @@
 """Masked words: an encoder learns by guessing words that were taken out of a text [Devlin+ 2019, section 3.1]."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +25,7 @@ FIXED = Key(0, ("blanks",))  # the same words are taken out at every evaluation
 CUT, OTHER, PLACE, CHOSEN, HOW, WORD = range(6)  # what is drawn
 
 
-def prepare(recipe: MaskedRecipe, folder: Path, base: Loaded | None = None) -> MaskedModelling:
+def prepare(recipe: MaskedRecipe, folder: Path, base: Loaded | None = None) -> "MaskedModelling":
     """The text to train on, and what is held out of it."""
     data, tokenizer = recipe.data, tokenizer_for(recipe.data, folder, [MASK])
     whole_words, pairs = data.whole_word_masking, recipe.model.next_sentence

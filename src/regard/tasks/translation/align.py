@@ -1,7 +1,5 @@
 """The alignment of a trained model: which of its heads aligns best, and what that one says of a pair."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -34,7 +32,7 @@ class Reading:
     """Whether a source word that no target word has taken goes to the one that looks at it most."""
 
     @staticmethod
-    def of(folder: Path) -> Reading:
+    def of(folder: Path) -> "Reading":
         """The one kept with a model, or the default."""
         path = folder / FILE
         try:

@@ -1,7 +1,5 @@
 """How good a translator is: by references, by the likelihood of given targets, by gold alignments."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
     from regard.tasks.translation.runtime import Translator
 
 
-def evaluate(model: Translator, options: TranslationEvaluation) -> Evaluation:
+def evaluate(model: "Translator", options: TranslationEvaluation) -> Evaluation:
     assert options.source is not None
     assert options.target is not None
     if options.tag is not None:
@@ -70,7 +68,7 @@ def _scores(options: TranslationEvaluation, outputs: Texts, references: Texts, o
 
 
 def _alignment(
-    model: Translator, options: TranslationEvaluation, sources: list[str], targets: list[str], gold: list[str]
+    model: "Translator", options: TranslationEvaluation, sources: list[str], targets: list[str], gold: list[str]
 ) -> Evaluation:
     """By the head that is kept with the model, or one that is chosen and kept now."""
     folder, choose = model.loaded.folder, options.choose_head

@@ -1,7 +1,5 @@
 """A trained model, ready to translate: raw text in and out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -172,7 +170,7 @@ class Translator(Runnable):
         cut = any(h.tokens[-1] != self.end for h in said)
         return Output(" ".join(map(self.text, said)), score, log_prob, parts, [h.tokens for h in said], cut)
 
-    def logits(self, source_ids: Any, target_ids: Any) -> Tensor:
+    def logits(self, source_ids: Any, target_ids: Any) -> "Tensor":
         """Of the word after each of target_ids, which begin with the start token: (B, T, V), or (T, V) of one row."""
         sources, _ = ids_of(source_ids, self.model.config.source_vocabulary)
         targets, alone = ids_of(target_ids, self.model.config.target_vocabulary)
@@ -200,7 +198,7 @@ class Translator(Runnable):
         """Targets as outputs: tokens and the end mark."""
         return [[*ids, self.end] for ids in self.tokenizer.encode(listed(targets))]
 
-    def explain(self, texts: Texts, outputs: Rows | None = None, **how: Any) -> list[Explanation]:
+    def explain(self, texts: Texts, outputs: Rows | None = None, **how: Any) -> "list[Explanation]":
         """What the model looked at while it translated each text, or would have for outputs given."""
         sources = self.tokenizers.read(texts, self.tag)
         said = outputs or [best[0].tokens for best in self.engine.decode(sources, self.search)]
@@ -208,7 +206,7 @@ class Translator(Runnable):
 
     def explained(
         self, texts: Texts, outputs: Rows, muted: tuple[str, int] | None = None, shown: int | None = None
-    ) -> Iterator[Explanation]:
+    ) -> "Iterator[Explanation]":
         """Of each text and its output in turn, without a head; as many in a pass as can be held, and none is kept."""
         from regard.attention.site import Trace
         from regard.engine.explain import batches, explain

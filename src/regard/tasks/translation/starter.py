@@ -1,7 +1,5 @@
 """What `regard train --source A --target B` decides by itself, after a look at the data."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from math import sqrt
@@ -32,7 +30,7 @@ class Side:
     """Letters of a line that is longer than 99 of 100 others."""
 
     @staticmethod
-    def of(texts: Sequence[str]) -> Side:
+    def of(texts: Sequence[str]) -> "Side":
         words = [word for text in texts for word in text.split()]
         lengths = sorted(map(len, texts))
         each = len(words) / len(texts)
