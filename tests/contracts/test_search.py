@@ -31,7 +31,7 @@ class Table:
         self.log_probs = logits.log_softmax(-1)
         self.steps = 0
 
-    def begin(self, batch: Padded, prefix: Padded | None = None, *, watch: bool = False) -> "TableState":
+    def begin(self, batch: Padded, prefix: Padded | None = None) -> "TableState":
         return TableState(batch.tokens[:, 0], torch.zeros(len(batch), dtype=torch.long))
 
     def step(self, tokens: Tensor, state: "TableState", *, candidates: Tensor | None = None) -> Step["TableState"]:

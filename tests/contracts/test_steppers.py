@@ -67,22 +67,6 @@ def test_rows_can_be_selected(name: str) -> None:
 
 
 @EVERY
-def test_watching_tells_where_a_step_looked_and_changes_nothing(name: str) -> None:
-    model = build(CONFIGS[name]).double()
-    tokens = torch.tensor([1, 1, 1])
-    plain = model.step(tokens, model.begin(a_source()))
-    watched = model.step(tokens, model.begin(a_source(), watch=True))
-    assert plain.attention is None
-    assert torch.allclose(plain.log_probs, watched.log_probs, atol=1e-12)
-    if getattr(CONFIGS[name], "attention", True) is None:
-        assert watched.attention is None
-    else:
-        assert watched.attention is not None
-        assert torch.allclose(watched.attention.sum(-1), torch.ones(3).double())
-        assert not watched.attention[2, 1:].any(), "padding is never looked at"
-
-
-@EVERY
 def test_a_traced_pass_says_the_same_and_its_rows_sum_to_one(name: str) -> None:
     model = build(CONFIGS[name])  # float32: the promise is 1e-5
     trace = Trace()

@@ -37,8 +37,8 @@ class Ensemble:
         ends = [longest for member in members if (longest := getattr(member, "longest", None)) is not None]
         self.longest = min(ends, default=None)
 
-    def begin(self, batch: Any, prefix: Padded | None = None, *, watch: bool = False) -> EnsembleState:
-        return EnsembleState(tuple(member.begin(batch, prefix, watch=watch) for member in self.members))
+    def begin(self, batch: Any, prefix: Padded | None = None) -> EnsembleState:
+        return EnsembleState(tuple(member.begin(batch, prefix) for member in self.members))
 
     def step(self, tokens: Tensor, state: EnsembleState) -> Step[EnsembleState]:
         said = [member.step(tokens, own) for member, own in zip(self.members, state.members, strict=True)]
@@ -47,6 +47,4 @@ class Ensemble:
             raise UserError(f"ensemble members have vocabularies of {sorted(sizes)}; they must share one")
         stacked = torch.stack([step.log_probs for step in said])
         log_probs = stacked.logsumexp(0) - math.log(len(said))
-        seen = [step.attention for step in said if step.attention is not None]
-        attention = torch.stack(seen).mean(0) if len(seen) == len(said) else None
-        return Step(log_probs, EnsembleState(tuple(step.state for step in said)), attention)
+        return Step(log_probs, EnsembleState(tuple(step.state for step in said)))

@@ -21,11 +21,10 @@ S = TypeVar("S", bound=State)
 
 @dataclass(frozen=True, eq=False)
 class Step(Generic[S]):
-    """The next word's log-probabilities (N, V), the state after this one, and, if watched, attention (N, S)."""
+    """The next word's log-probabilities (N, V), and the state after this one."""
 
     log_probs: Tensor
     state: S
-    attention: Tensor | None = None
 
 
 class Stepper(Protocol[S]):
@@ -36,11 +35,10 @@ class Stepper(Protocol[S]):
     end: int
     """The token that ends an output."""
 
-    def begin(self, batch: Any, prefix: Padded | None = None, *, watch: bool = False) -> S:
+    def begin(self, batch: Any, prefix: Padded | None = None) -> S:
         """Read the sources, and all but the last token of each prefix; the first `step` takes that one.
 
-        A prefix begins with `start` where the model has one; none means `start` alone. `watch`: steps shall tell
-        where they look.
+        A prefix begins with `start` where the model has one; none means `start` alone.
         """
         ...
 

@@ -68,8 +68,8 @@ class Climber:
     def __init__(self, stepper: Stepper[Any], tree: Tree) -> None:
         self.stepper, self.tree, self.start, self.end = stepper, tree, stepper.start, stepper.end
 
-    def begin(self, batch: Any, prefix: Padded | None = None, *, watch: bool = False) -> Climbed:
-        return Climbed(self.stepper.begin(batch, prefix, watch=watch), [-1] * len(batch), None)
+    def begin(self, batch: Any, prefix: Padded | None = None) -> Climbed:
+        return Climbed(self.stepper.begin(batch, prefix), [-1] * len(batch), None)
 
     def step(self, tokens: Tensor, state: Climbed) -> Step[Climbed]:
         places, before = state.places, torch.zeros(1, 1)
@@ -78,7 +78,7 @@ class Climber:
             rows = zip(state.places, tokens.tolist(), said.tolist(), strict=True)
             places, before = [self.tree.add(*row) for row in rows], said[:, None]
         step = self.stepper.step(tokens, state.state)
-        return Step(step.log_probs, Climbed(step.state, places, step.log_probs.double() + before), step.attention)
+        return Step(step.log_probs, Climbed(step.state, places, step.log_probs.double() + before))
 
 
 def climb(stepper: Stepper[Any], source: Padded, search: Search) -> Tree:

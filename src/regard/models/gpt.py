@@ -21,7 +21,6 @@ class GptState:
     """Of N rows: the text so far, and, in training, which document each of the next tokens belongs to."""
 
     past: Past
-    watch: bool
     segments: Tensor | None = None  # (N, T)
 
     def select(self, index: Tensor) -> "GptState":
@@ -41,10 +40,9 @@ class Gpt(LanguageModel[GptState]):
         self.decoder = Stack(config, config.num_layers)
         self.head = OutputHead(table if config.tied else word_table(*table.shape), bias=False)
         self.longest = config.position.max_length
-        self.watched = f"decoder.{config.num_layers - 1}.self"
 
-    def nothing_yet(self, rows: int, *, watch: bool = False) -> GptState:
-        return GptState(self.decoder.nothing_yet(rows), watch)
+    def nothing_yet(self, rows: int) -> GptState:
+        return GptState(self.decoder.nothing_yet(rows))
 
     def advance(self, tokens: Tensor, state: GptState, site: Site = Site()) -> tuple[Tensor, GptState]:
         num_keys = state.past.num_keys + tokens.shape[1]

@@ -18,7 +18,6 @@ class TextState:
     """Of N rows: each layer's vectors."""
 
     hidden: Tensor  # (N, layers, 1, vectors, width)
-    watch: bool = False
 
     def select(self, index: Tensor) -> "TextState":
         return replace(self, hidden=self.hidden[index])
@@ -37,10 +36,9 @@ class RecurrentText(LanguageModel[TextState]):
         narrower = config.width != config.embedding
         self.readout = nn.Linear(config.width, config.embedding) if narrower else nn.Identity()
         self.head = OutputHead(table if config.tied else word_table(*table.shape), bias=True)
-        self.watched = None
 
-    def nothing_yet(self, rows: int, *, watch: bool = False) -> TextState:
-        return TextState(self.head.table.new_zeros(self.layers.state_shape(rows)), watch)
+    def nothing_yet(self, rows: int) -> TextState:
+        return TextState(self.head.table.new_zeros(self.layers.state_shape(rows)))
 
     def advance(self, tokens: Tensor, state: TextState, site: Site = Site()) -> tuple[Tensor, TextState]:
         read = self.layers(self.embedding(tokens, site=site / "text"), state.hidden, site=site / "decoder")

@@ -24,12 +24,11 @@ class RecurrentState:
     memory: KV | None  # with attention
     lengths: Tensor  # of the sources (N,)
     encoding: Tensor | None  # (N, width): the source's final state, where every step is told it
-    watch: bool
 
     def select(self, index: Tensor) -> "RecurrentState":
         memory = self.memory and self.memory.select(index)
         encoding = None if self.encoding is None else self.encoding[index]
-        return RecurrentState(self.hidden[index], memory, self.lengths[index], encoding, self.watch)
+        return RecurrentState(self.hidden[index], memory, self.lengths[index], encoding)
 
 
 class Recurrent(Seq2seq[RecurrentState]):
@@ -50,9 +49,8 @@ class Recurrent(Seq2seq[RecurrentState]):
         told = config.width + config.context_width
         self.readout = nn.Linear(told, config.embedding) if config.readout else None
         self.head = OutputHead(output if config.readout else word_table(config.target_vocabulary, told), bias=True)
-        self.watched = "decoder.cross" if config.attention else None
 
-    def encode(self, source: Padded, site: Site = Site(), *, watch: bool = False) -> RecurrentState:
+    def encode(self, source: Padded, site: Site = Site()) -> RecurrentState:
         check_source(source)
         words = self.source_embedding(source.tokens, site=site / "source")
         read = self.encoder(words, lengths=source.lengths, site=site / "encoder")
@@ -63,7 +61,7 @@ class Recurrent(Seq2seq[RecurrentState]):
             hidden = hidden.unflatten(1, (self.config.decoder_layers, -1, self.config.width))
         memory = self.attention.project_kv(read.x) if self.attention else None
         encoding = final[:, -1, 0] if self.config.encoding == "every" else None
-        return RecurrentState(hidden[:, :, None], memory, source.lengths, encoding, watch)
+        return RecurrentState(hidden[:, :, None], memory, source.lengths, encoding)
 
     def read(self, prefix: Padded, state: RecurrentState) -> RecurrentState:
         for t in range(prefix.tokens.shape[1] - 1):  # rows with a shorter prefix wait in their state

@@ -22,7 +22,7 @@ def word_tables(config: Seq2seqConfig, width: int) -> tuple[nn.Parameter, nn.Par
 class Seq2seq(Writer[S]):
     """An encoder-decoder: a family says how to `encode`, `advance` and `read`, and has the rest from here."""
 
-    def encode(self, source: Padded, site: Site = Site(), *, watch: bool = False) -> S:
+    def encode(self, source: Padded, site: Site = Site()) -> S:
         """Read the sources: the state before the first word."""
         raise NotImplementedError  # abstract
 
@@ -30,8 +30,8 @@ class Seq2seq(Writer[S]):
         """Logits (B, T, V) of the word after each of target (B, T), which begins with `start`."""
         return self.head(self.advance(target, self.encode(source, site), site)[0])
 
-    def begin(self, batch: Padded, prefix: Padded | None = None, *, watch: bool = False) -> S:
-        return self.after(prefix, self.encode(batch, watch=watch))
+    def begin(self, batch: Padded, prefix: Padded | None = None) -> S:
+        return self.after(prefix, self.encode(batch))
 
 
 def check_source(source: Padded) -> None:

@@ -25,7 +25,6 @@ class TransformerState:
     lengths: Tensor  # of the sources (N,)
     rows: Tensor  # the sentence of each row (N,): while it stays the same, the memory need not be copied
     past: Past
-    watch: bool
 
     def select(self, index: Tensor) -> "TransformerState":
         rows, past = self.rows[index], self.past.select(index)
@@ -49,7 +48,6 @@ class Transformer(Seq2seq[TransformerState]):
         self.decoder = Stack(config, config.decoder_layers, cross=True)
         self.head = OutputHead(output, bias=config.output_bias)
         self.longest = config.position.max_length
-        self.watched = f"decoder.{config.decoder_layers - 1}.cross"  # the last layer's heads, on average
 
     def _embedding(self, table: nn.Parameter) -> Embedding:
         config = self.config
@@ -57,14 +55,14 @@ class Transformer(Seq2seq[TransformerState]):
         norm = make_norm(config.norm, config.width, config.norm_eps) if config.embedding_norm else None
         return Embedding(table, position=position, scaled=config.scaled_embedding, norm=norm, dropout=config.dropout)
 
-    def encode(self, source: Padded, site: Site = Site(), *, watch: bool = False) -> TransformerState:
+    def encode(self, source: Padded, site: Site = Site()) -> TransformerState:
         check_source(source)
         positions = torch.arange(source.tokens.shape[1], device=source.tokens.device)[None]
         x = self.source_embedding(source.tokens, positions, source.lengths, site / "source")
         encoded = self.encoder(x, mask=Mask.padding(source.lengths), site=site / "encoder")
         memory = self.decoder.project_kv(encoded.x)
         rows = torch.arange(len(source), device=x.device)
-        return TransformerState(memory, source.lengths, rows, self.decoder.nothing_yet(len(source)), watch)
+        return TransformerState(memory, source.lengths, rows, self.decoder.nothing_yet(len(source)))
 
     def advance(self, tokens: Tensor, state: TransformerState, site: Site = Site()) -> tuple[Tensor, TransformerState]:
         num_keys = state.past.num_keys + tokens.shape[1]

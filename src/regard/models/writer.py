@@ -1,25 +1,17 @@
 """What all models that write word after word share: the step of a Stepper, and prefixes that are read at once."""
 
 from dataclasses import replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from regard.attention.site import Site, Trace
+from regard.attention.site import Site
 from regard.decode.stepper import State, Step
 from regard.nn.embed import OutputHead
 from regard.shapes import Padded
 
-
-class WriterState(State, Protocol):
-    """A state that knows whether its steps shall tell where they look."""
-
-    @property
-    def watch(self) -> bool: ...
-
-
-S = TypeVar("S", bound=WriterState)
+S = TypeVar("S", bound=State)
 
 
 class Writer(nn.Module, Generic[S]):
@@ -27,7 +19,6 @@ class Writer(nn.Module, Generic[S]):
 
     head: OutputHead
     longest: int | None = None  # tokens that it has positions for, if there is an end to them
-    watched: str | None  # the site whose attention tells what a step looked at
     prompted = False  # whether a batch is of prompts to go on with, and not of sources
 
     def __init__(self, config: Any) -> None:
@@ -49,11 +40,8 @@ class Writer(nn.Module, Generic[S]):
         return self.advance(tokens[:, :-1], replace(state, past=past))[1]
 
     def step(self, tokens: Tensor, state: S) -> Step[S]:
-        trace = Trace() if state.watch and self.watched else None
-        x, state = self.advance(tokens[:, None], state, Site(trace=trace))
-        log_probs = self.head(x[:, -1]).log_softmax(-1)
-        attention = trace.maps()[self.watched][:, :, -1].mean(1) if trace and self.watched else None
-        return Step(log_probs, state, attention)
+        x, state = self.advance(tokens[:, None], state)
+        return Step(self.head(x[:, -1]).log_softmax(-1), state)
 
     def after(self, prefix: Padded | None, state: S) -> S:
         """As `read`, where there may be nothing to read."""
@@ -65,7 +53,7 @@ class LanguageModel(Writer[S]):
 
     prompted = True
 
-    def nothing_yet(self, rows: int, *, watch: bool = False) -> S:
+    def nothing_yet(self, rows: int) -> S:
         """The state before the first token."""
         raise NotImplementedError  # abstract
 
@@ -73,6 +61,6 @@ class LanguageModel(Writer[S]):
         """Logits (B, T, V) of the word after each of tokens (B, T)."""
         return self.head(self.advance(tokens, self.nothing_yet(len(tokens)), site)[0])
 
-    def begin(self, batch: Padded, prefix: Padded | None = None, *, watch: bool = False) -> S:
+    def begin(self, batch: Padded, prefix: Padded | None = None) -> S:
         """The batch counts rows; its prefixes are the prompts."""
-        return self.after(prefix, self.nothing_yet(len(batch), watch=watch))
+        return self.after(prefix, self.nothing_yet(len(batch)))
