@@ -111,7 +111,7 @@ class Answerer(Runnable):
         batch = Batch.of([unit[:1]])  # of choices the first
         check_size(self.model, len(unit[0].ids), len(unit[0].ids), shown=shown)
         with torch.no_grad():
-            self.model.see(batch.texts, batch.segments, Site(trace=trace))
+            self.model.see(batch.items, Site(trace=trace))
         if not trace.records:
             raise UserError("there is no attention in this model")
         maps = {f"encoder.{i}.self": weights[0] for i, weights in enumerate(trace.maps().values())}

@@ -139,7 +139,7 @@ class Encoder(Runnable):
         """What each token looked at."""
         trace, ids = Trace(), self.read(text)
         check_size(self.model, len(ids), 0, shown=shown)
-        self.model(Padded.of([ids]), None, Site(trace=trace))
+        self.model(Padded.of([ids]), Site(trace=trace))
         maps = {path: weights[0] for path, weights in trace.maps().items()}
         if not maps:
             raise UserError("this model has no attention to look at; train one with attention")
