@@ -43,7 +43,7 @@ def logits(model: Any, site: Site = Site()) -> Tensor:
     """Of words, by whatever model."""
     if isinstance(model.config, BertConfig):
         return model.guess(model(TEXTS, site))
-    return model(TOKENS, site) if isinstance(model.config, GptConfig) else model(TEXTS, site)
+    return model(TOKENS, site) if isinstance(model.config, GptConfig) else model(TEXTS, TOKENS, site)
 
 
 def trained(model: Any, steps: int = 4, **settings: Any) -> dict[str, Tensor]:
