@@ -13,7 +13,7 @@ from torch import Tensor
 
 from regard.attention.multihead import MultiheadAttention
 from regard.attention.site import Site, Trace
-from regard.engine.engine import Rows
+from regard.engine.engine import Rows, Sources
 from regard.errors import UserError
 from regard.models.seq2seq import Seq2seq
 from regard.models.writer import LanguageModel
@@ -69,7 +69,7 @@ def check_size(model: Any, source: int, target: int, rows: int = 1, shown: int |
         raise UserError(f"{sides} have a map of {last:,} weights; at most {shown:,} are shown; take shorter texts")
 
 
-def batches(model: Any, sources: Rows, outputs: Rows) -> Iterator[slice]:
+def batches(model: Any, sources: Sources, outputs: Rows) -> Iterator[slice]:
     """Pairs in order, as many in each pass as take a quarter of what it may hold, and at least one."""
     start = 0
     while start < len(sources):

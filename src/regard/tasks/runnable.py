@@ -151,7 +151,7 @@ class Runnable:
         from regard.engine.explain import saliency
         from regard.look.tree import climb
 
-        source, target, search = self.tokenizers.source, self.tokenizers.target, self.search
+        source, target, search = self.tokenizers.text, self.tokenizers.target, self.search
         read, said = Side.of(source, told.source), Side.of(target, told.target)
         taken = Side([*target.pieces([told.first]), *said.pieces[:-1]], [-1, *said.groups[:-1]])
         size, steps = sum(p.numel() for p in self.model.parameters()), len(told.target)

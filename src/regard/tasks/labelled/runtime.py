@@ -48,7 +48,8 @@ class Answerer(Runnable):
         """Metrics on a file of labelled examples, or on a corpus that is known by name."""
         data = str(options.data)
         named = data in CORPORA and not Path(data).exists()
-        corpus = ExamplesConfig(corpus=data) if named else ExamplesConfig(file=data)
+        front = self.layout.input.front
+        corpus = ExamplesConfig(corpus=data, input=front) if named else ExamplesConfig(file=data, input=front)
         examples = read_examples([corpus], self.question.form)
         single = not self.layout.config.pairs and self.question.paired is None
         if single and (two := next((e for e in examples if len(e.texts) > 1), None)):
@@ -82,7 +83,7 @@ class Answerer(Runnable):
     @cached_property
     def layout(self) -> Layout:
         config: Any = self.loaded.config
-        return Layout(self.tokenizer, config, self.max_length)
+        return Layout(self.tokenizers.source, config, self.max_length)
 
     @property
     def question(self) -> Question:
