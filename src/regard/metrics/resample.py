@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import UserError
-from regard.metrics.text import SHARES, check, sacrebleu_metric
+from regard.metrics.text import SHARES, References, check, sacrebleu_metric, shares, streams
 from regard.rng import Key
 
 SAMPLES, SEED = 1000, 12345
@@ -70,13 +70,13 @@ class System:
     """Of each seed on the test sets that `resampled` draws; none where there are no items to draw from."""
 
 
-def text_score(metric: str, said: Texts, wanted: Texts) -> Score:
+def text_score(metric: str, said: Texts, wanted: References) -> Score:
     """By any of the metrics of texts, from counts of each sentence that are summed."""
     if metric in SHARES:
-        shares = np.array([SHARES[metric](*pair) for pair in zip(said, wanted, strict=True)], dtype=np.int64)
-        return lambda chosen: float(shares[chosen, 0].sum() / max(shares[chosen, 1].sum(), 1))
+        counts = np.array([shares(metric, *pair) for pair in zip(said, wanted, strict=True)], dtype=np.int64)
+        return lambda chosen: float(counts[chosen, 0].sum() / max(counts[chosen, 1].sum(), 1))
     scorer = sacrebleu_metric(metric)  # which has no public way to its counts; its private names are used here alone
-    scorer._ref_cache = scorer._cache_references([wanted])
+    scorer._ref_cache = scorer._cache_references(streams(wanted))
     counts = np.array(scorer._extract_corpus_statistics(said, None), dtype=np.int64)
     return lambda chosen: scorer._compute_score_from_stats(counts[chosen].sum(0).tolist()).score
 
@@ -92,7 +92,7 @@ def resampled(score: Score, num_items: int, samples: int = SAMPLES) -> Floats:
     return np.array([score(chosen) for chosen in numbers])
 
 
-def paired_bootstrap(first: Texts, second: Texts, references: Texts, metric: str = "bleu") -> Comparison:
+def paired_bootstrap(first: Texts, second: Texts, references: References, metric: str = "bleu") -> Comparison:
     """Two systems on the same drawn test sets [Koehn 2004].
 
     The p-value is sacreBLEU's, but a gap as wide as the real one counts as well as a wider one: two systems that say

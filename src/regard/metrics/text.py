@@ -1,12 +1,14 @@
 """Scores of texts: BLEU and chrF as sacreBLEU computes them, shares of exact matches, and error rates.
 
 BLEU and chrF run from 0 to 100 and carry sacreBLEU's signature; shares and rates are fractions, 0.25 for a quarter.
+A reference may be several texts, each as good as the other: shares and rates take the nearest, the first of equals.
 """
 
 from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -14,6 +16,9 @@ from regard.errors import UserError
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
+
+
+References = Sequence[str | Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -33,19 +38,12 @@ class Pronounced:
     phones: float
 
 
-def pronunciation_error_rate(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> Pronounced:
-    """For words that may be said in several ways: phones stand between spaces, each word has one reference or more.
-
-    The nearest reference is the one with the fewest edits, the first of equals.
-    """
-    check(outputs, references)
-    nearest = []
-    for i, (output, ways) in enumerate(zip(outputs, references, strict=True), 1):
-        if isinstance(ways, str) or not ways:
-            raise UserError(f"item {i} of {len(outputs)} has no list of pronunciations; give one reference or more")
-        nearest.append(min(ways, key=lambda way: edits(output.split(), way.split())))
-    wrong = sum(output.split() != way.split() for output, way in zip(outputs, nearest, strict=True))
-    return Pronounced(wrong / len(outputs), word_error_rate(outputs, nearest).value)
+def pronunciation_error_rate(outputs: Sequence[str], references: References) -> Pronounced:
+    """For words that may be said in several ways, with spaces between the phones."""
+    phones = word_error_rate(outputs, references).value
+    pairs = zip(outputs, references, strict=True)
+    wrong = sum(shares("word_error_rate", output, reference)[0] > 0 for output, reference in pairs)
+    return Pronounced(wrong / len(outputs), phones)
 
 
 def edits(first: Sequence[str], second: Sequence[str]) -> int:
@@ -63,6 +61,19 @@ def edits(first: Sequence[str], second: Sequence[str]) -> int:
         row = np.concatenate(([i], np.minimum(changed, row[1:] + 1)))
         row = np.minimum.accumulate(row - steps) + steps
     return int(row[-1])
+
+
+def ways(references: References) -> list[Sequence[str]]:
+    """The texts of each."""
+    several = [(each,) if isinstance(each, str) else each for each in references]
+    if empty := next((i for i, each in enumerate(several, 1) if not each), 0):
+        raise UserError(f"item {empty} of {len(several)} has no reference; give one text or more")
+    return several
+
+
+def streams(references: References) -> list[Any]:
+    """First references, second ones and so on, as sacreBLEU takes them."""
+    return [list(stream) for stream in zip_longest(*ways(references))]
 
 
 def check(outputs: Sized, references: Sized, name: str = "outputs") -> None:
@@ -92,20 +103,27 @@ SHARES: dict[str, Callable[[str, str], tuple[int, int]]] = {  # what is counted 
 }
 
 
-def _share(name: str, outputs: Sequence[str], references: Sequence[str]) -> Scored:
+def shares(name: str, output: str, reference: str | Sequence[str]) -> tuple[int, int]:
+    """What is counted in a sentence, and of how many, by the nearest reference."""
+    nearest = max if METRICS[name][1] == "higher" else min
+    several = [reference] if isinstance(reference, str) else reference
+    return nearest((SHARES[name](output, way) for way in several), key=lambda counts: counts[0])
+
+
+def _share(name: str, outputs: Sequence[str], references: References) -> Scored:
     """What is counted in all sentences, over how many there are in all."""
     check(outputs, references)
-    counts = [SHARES[name](output, reference) for output, reference in zip(outputs, references, strict=True)]
+    counts = [shares(name, *pair) for pair in zip(outputs, ways(references), strict=True)]
     total = sum(of for _, of in counts)
     if not total:
         raise UserError(f"the {len(references)} references hold no tokens, so there is no rate; give some that do")
     return Scored(name, sum(counted for counted, _ in counts) / total)
 
 
-def _sacrebleu(name: str, outputs: Sequence[str], references: Sequence[str]) -> Scored:
+def _sacrebleu(name: str, outputs: Sequence[str], references: References) -> Scored:
     check(outputs, references)
     metric = sacrebleu_metric(name)
-    score = metric.corpus_score(outputs, [references])
+    score = metric.corpus_score(outputs, streams(references))
     return Scored(name, score.score, str(metric.get_signature()))
 
 
@@ -115,7 +133,7 @@ bleu = partial(_sacrebleu, "bleu")  # of a corpus, with mteval's tokenisation, 1
 bleu_tokenized = partial(_sacrebleu, "bleu_tokenized")  # as papers have it for tokenised text: split at spaces alone
 chrf = partial(_sacrebleu, "chrf")  # chrF2, in which spaces do not count [Popović 2015]
 
-METRICS: dict[str, tuple[Callable[[Sequence[str], Sequence[str]], Scored], Literal["higher", "lower"]]] = {
+METRICS: dict[str, tuple[Callable[[Sequence[str], References], Scored], Literal["higher", "lower"]]] = {
     "bleu": (bleu, "higher"),
     "bleu_tokenized": (bleu_tokenized, "higher"),
     "chrf": (chrf, "higher"),

@@ -46,7 +46,7 @@ class TranslationEvaluation(Options):
     """Of `regard evaluate`."""
 
     source: Path | None = option(None, "Sentences to translate.", kind=Path)
-    target: Path | None = option(None, "Their references.", kind=Path)
+    target: tuple[Path, ...] = option((), "Their references; again for further ones.", kind=Path)
     beam: int | None = option(None, "Hypotheses kept per step; 1 is greedy. Default: the model's own.", kind=int)
     tag: str | None = option(None, "Direction, for models of several.", kind=str)
     tokenized: bool = option(False, "The text is tokenized already: BLEU adds no tokenization.")
@@ -58,7 +58,9 @@ class TranslationEvaluation(Options):
     choose_head: bool = option(False, "Keep the head that aligns best here with the model.")
 
     def __post_init__(self) -> None:
-        if self.source is None or self.target is None:
+        files = [self.target] if isinstance(self.target, str | Path) else self.target
+        object.__setattr__(self, "target", tuple(map(Path, files)))
+        if self.source is None or not self.target:
             raise UserError("give a translator source and target: sentences and their references")
         modes = {"score": self.score, "alignment": self.alignment, "pronunciations": self.pronunciations}
         chosen = [name for name, value in modes.items() if value]
@@ -66,5 +68,7 @@ class TranslationEvaluation(Options):
             raise UserError(f"{' and '.join(chosen)}: one at a time, and without tokenized and against")
         if (self.score or self.alignment) and self.beam is not None:
             raise UserError(f"{chosen[0]} translates nothing, so it goes without beam")
+        if chosen and len(self.target) > 1:
+            raise UserError(f"{chosen[0]} goes with one file of targets")
         if self.choose_head and not self.alignment:
             raise UserError("choose_head compares heads with gold links; give them as alignment")

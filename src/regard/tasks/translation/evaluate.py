@@ -12,7 +12,7 @@ from regard.errors import UserError
 from regard.files import write
 from regard.metrics.alignment import parse, pharaoh
 from regard.metrics.resample import paired_bootstrap
-from regard.metrics.text import METRICS, pronunciation_error_rate
+from regard.metrics.text import METRICS, References, pronunciation_error_rate
 from regard.progress import Progress
 from regard.tasks.options import Texts
 from regard.tasks.runnable import Evaluation
@@ -25,11 +25,12 @@ if TYPE_CHECKING:
 
 def evaluate(model: "Translator", options: TranslationEvaluation) -> Evaluation:
     assert options.source is not None
-    assert options.target is not None
     if options.tag is not None:
         model.tag = options.tag
     others = [path for path in (options.alignment, options.against) if path is not None]
-    sources, targets, *rest = _read([options.source, options.target, *others])
+    items = [*model.tokenizers.source.lines(options.source)]
+    sources, *read = _read(items, [options.source, *options.target, *others])
+    targets, rest = read[0], read[len(options.target) :]
     if options.alignment is not None:
         return _alignment(model, options, sources, targets, rest[0])
     if options.score:
@@ -47,10 +48,13 @@ def evaluate(model: "Translator", options: TranslationEvaluation) -> Evaluation:
         rates = asdict(pronunciation_error_rate(outputs, [ways.split("\t") for ways in targets]))
         data = {"words": len(sources), "word_error_rate": rates["words"], "phone_error_rate": rates["phones"]}
         return Evaluation.of(data)
-    return _scores(options, outputs, targets, rest)
+    references = list(zip(*read[: len(options.target)], strict=True))
+    return _scores(options, outputs, references, rest)
 
 
-def _scores(options: TranslationEvaluation, outputs: Texts, references: Texts, others: list[list[str]]) -> Evaluation:
+def _scores(
+    options: TranslationEvaluation, outputs: Texts, references: References, others: list[list[str]]
+) -> Evaluation:
     names = ["bleu_tokenized" if options.tokenized else "bleu", "chrf", "exact_match", "word_error_rate"]
     scores = [METRICS[name][0](outputs, references) for name in names]
     rows = [f"{s.name:15} {s.value:6.2f}   {s.signature or ''}".rstrip() for s in scores]
@@ -90,9 +94,9 @@ def _write(path: Path | None, rows: Sequence[str]) -> None:
         write(path, "".join(f"{row}\n" for row in rows).encode())
 
 
-def _read(paths: Sequence[Path]) -> list[list[str]]:
-    """The lines of files that belong together line by line; undecodable bytes become U+FFFD."""
-    read = [list(lines(path, strict=False)) for path in paths]
+def _read(first: list[str], paths: Sequence[Path]) -> list[list[str]]:
+    """Items and the lines of files that belong to them line by line; undecodable bytes become U+FFFD."""
+    read = [first, *(list(lines(path, strict=False)) for path in paths[1:])]
     for path, texts in zip(paths, read, strict=True):
         if len(texts) != len(read[0]):
             raise UserError(f"{paths[0]} has {len(read[0])} lines and {path} {len(texts)}; lines n belong together")
