@@ -137,7 +137,7 @@ def test_the_beam_is_shown_with_its_scores(page: Any, look: Look) -> None:
 
 def test_what_else_was_likely_is_told_for_each_step(page: Any, look: Look) -> None:
     view(page, "Next words")
-    expect(page.locator("th")).to_have_text(look.target.pieces)
+    expect(page.locator("th")).to_have_text(look.axes["target"].labels)
     for row, step in zip(page.locator("tr").all(), look.told.likely, strict=True):
         likely = [f"{look.name([word])[0]} {share:.3f}" for word, share in step]
         assert row.locator("td").all_text_contents() == likely

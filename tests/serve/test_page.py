@@ -297,7 +297,7 @@ def test_what_looks_like_html_stays_text(page: Any, place: Place) -> None:
         side.update(pieces=[HTML] * len(side["pieces"]), words=[HTML] * len(side["words"]))
     data["tree"] = [{**node, "text": HTML} for node in data["tree"]]
     data["candidates"] = [[(HTML, share) for _, share in step] for step in data["candidates"]]
-    data["maps"] = [{**each, "name": f"{HTML}.cross"} for each in data["maps"]]
+    data["maps"] = [{**each, "name": HTML} for each in data["maps"]]
     fulfil(page, "/api/attention", data)
     page.goto("/")
     page.locator("#text").fill(HTML)

@@ -35,7 +35,7 @@ class Bert(nn.Module):
         """Vectors (B, T, C); segments (B, T) number the parts of each text, by default all are of the first."""
         positions = torch.arange(texts.tokens.shape[1], device=texts.tokens.device)[None]
         x = self.embedding(texts.tokens, positions, texts.lengths, site / "text", segments)
-        return self.encoder(x, mask=Mask.padding(texts.lengths), site=site / "encoder").x
+        return self.encoder(x, mask=Mask.padding(texts.lengths), site=site.over("source") / "encoder").x
 
     def pooled(self, x: Tensor) -> Tensor:
         """One vector (B, C) of a text, from its first token."""

@@ -40,6 +40,7 @@ class Reader(nn.Module):
 
     def see(self, texts: Padded, segments: Tensor, site: Site = Site()) -> Seen:
         """Texts, of which segments (B, T) are 1 in second parts and 0 elsewhere."""
+        site = site.over("source")
         if self.upper is not None:
             return self.upper(self.trunk.layers(texts, site), texts, segments, site / "upper")
         if not self.config.trunk.both_ways:

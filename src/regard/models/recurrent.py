@@ -53,7 +53,7 @@ class Recurrent(Seq2seq[RecurrentState]):
     def encode(self, source: Padded, site: Site = Site()) -> RecurrentState:
         check_source(source)
         words = self.source_embedding(source.tokens, site=site / "source")
-        read = self.encoder(words, lengths=source.lengths, site=site / "encoder")
+        read = self.encoder(words, lengths=source.lengths, site=site.over("source") / "encoder")
         final = read.state.transpose(2, 3).flatten(3)  # (B, layers, directions, vectors, C') -> (B, layers, vectors, C)
         hidden = final
         if self.bridge is not None:
@@ -102,7 +102,9 @@ class Recurrent(Seq2seq[RecurrentState]):
         assert state.memory is not None
         if self.config.attention.query_word:
             query = self._with(query, words)
-        return self.attention(query, state.memory, mask=Mask.padding(state.lengths), site=site / "cross")
+        return self.attention(
+            query, state.memory, mask=Mask.padding(state.lengths), site=(site / "cross").onto("source")
+        )
 
     def _read(self, states: Tensor, context: Tensor | None, site: Site) -> Tensor:
         """tanh(W [s; c]), from which words are told [Luong+ 2015, eq. 5]; or [s; c] as it is."""

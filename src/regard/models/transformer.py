@@ -59,7 +59,7 @@ class Transformer(Seq2seq[TransformerState]):
         check_source(source)
         positions = torch.arange(source.tokens.shape[1], device=source.tokens.device)[None]
         x = self.source_embedding(source.tokens, positions, source.lengths, site / "source")
-        encoded = self.encoder(x, mask=Mask.padding(source.lengths), site=site / "encoder")
+        encoded = self.encoder(x, mask=Mask.padding(source.lengths), site=site.over("source") / "encoder")
         memory = self.decoder.project_kv(encoded.x)
         rows = torch.arange(len(source), device=x.device)
         return TransformerState(memory, source.lengths, rows, self.decoder.nothing_yet(len(source)))

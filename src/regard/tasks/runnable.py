@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from regard.data.axes import Axis, Text
 from regard.data.tokenizer import Tokenizer, Tokenizers
 from regard.decode.config import Beam, Search
 from regard.engine.engine import Engine, EngineName, Rows, choose
 from regard.errors import UserError
-from regard.look.look import Look, Side
+from regard.look.look import Look
 from regard.shapes import Padded, by_length
 from regard.tasks.folder import Loaded
 from regard.tasks.options import Texts, made
@@ -146,21 +147,26 @@ class Runnable:
         """What the model attended to, of its own output or another; maps of more weights than `shown` are refused."""
         raise NotImplementedError  # abstract
 
+    def axis(self, source: Any) -> Axis:
+        """How views label what was read."""
+        return Text.of(self.tokenizers.source, source)
+
     def look(self, told: "Explanation", *, searched: bool = False) -> Look:
         """With the beam that found it, if it was found by one, and with gradients, where they take not long."""
         from regard.engine.explain import saliency
         from regard.look.tree import climb
 
-        source, target, search = self.tokenizers.source, self.tokenizers.target, self.search
-        read, said = Side.of(source, told.source), Side.of(target, told.target)
-        taken = Side([*target.pieces([told.first]), *said.pieces[:-1]], [-1, *said.groups[:-1]])
+        target, search = self.tokenizers.target, self.search
+        output = Text.of(target, told.target)
+        taken = Text([*target.pieces([told.first]), *output.labels][:-1], [-1, *output.groups][:-1])
+        axes = {"source": self.axis(told.source), "target": output, "taken": taken}
         size, steps = sum(p.numel() for p in self.model.parameters()), len(told.target)
         beam = replace(search, num_best=search.size) if isinstance(search, Beam) and searched else None
         beam = beam if beam and steps * beam.size * size <= TREE else None
         short = 0 < steps <= MOVES and steps * (len(told.source) + steps) * size <= GRADIENT
         gradients = partial(saliency, self.model, told) if short else lambda: None
-        shown = Look(told, read, said, taken, target.pieces, saliency=gradients)
-        return replace(shown, tree=lambda: climb(self.model, Padded.of([told.source]), beam)) if beam else shown
+        shown = Look(told, axes, target.pieces, saliency=gradients)
+        return replace(shown, tree=lambda: climb(self.model, told.source, beam)) if beam else shown
 
 
 def check_silent(target: str | None) -> None:

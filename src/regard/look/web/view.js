@@ -61,7 +61,7 @@ export function show(place, data, before = {}, changed = () => {}) {
 
 // Words of the output, words of the source, and how each of the first looked at the second, by the last site across.
 export function across(data) {
-  const map = data.maps.findLast((each) => each.name.endsWith("cross"));
+  const map = data.maps.findLast((each) => each.across);
   return map ? new Site(map, data).matrix(-1, true) : null;
 }
 
@@ -71,7 +71,6 @@ class Site {
     Object.assign(this, map);
     const bytes = Uint8Array.from(atob(map.weights), (char) => char.charCodeAt(0));
     this.numbers = new Float32Array(bytes.buffer);
-    this.across = map.name.endsWith("cross");
     this.sides = [data.sides[map.rows], data.sides[map.columns]];
   }
 

@@ -5,13 +5,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from regard.attention.site import Site, Trace
+from regard.data.axes import Text
 from regard.data.config import ExamplesConfig
 from regard.data.examples import CORPORA, Example, read_examples
-from regard.engine.explain import Explanation, check_size
+from regard.engine.explain import Explanation, explain_source
 from regard.errors import UserError
 from regard.files import write
-from regard.look.look import Look, Side
+from regard.look.look import Look
 from regard.metrics.labels import label_scores
 from regard.progress import Progress, warn
 from regard.tasks.labelled.config import AnswerOptions, ExamplesEvaluation
@@ -68,16 +68,16 @@ class Answerer(Runnable):
 
     def attend(self, text: str, target: str | None = None, *, shown: int | None = None) -> Look:
         check_silent(target)
-        told, words = self.explain(text, shown), self.tokenizer
-        known = [i for i in told.source if i < words.vocabulary]
-        plain = iter(zip(words.pieces(known), words.words(known), strict=True))
-        pieces, groups = list[str](), list[int]()
-        for number, i in enumerate(told.source):
-            piece, group = next(plain) if i < words.vocabulary else (MARKS[i - words.vocabulary], -1 - number)
-            pieces.append(piece)
-            groups.append(group)
-        nothing = Side([], [])
-        return Look(told, Side(pieces, groups), nothing, nothing, words.pieces)
+        return self.look(self.explain(text, shown))
+
+    def axis(self, source: Sequence[int]) -> Text:
+        words = self.tokenizer
+        text = Text.of(words, [i for i in source if i < words.vocabulary])
+        for place, i in enumerate(source):
+            if i >= words.vocabulary:
+                text.labels.insert(place, MARKS[i - words.vocabulary])
+                text.groups.insert(place, -1 - place)
+        return text
 
     @cached_property
     def layout(self) -> Layout:
@@ -103,16 +103,10 @@ class Answerer(Runnable):
 
     def explain(self, line: str, shown: int | None = None) -> Explanation:
         """What each token looked at."""
-        import torch
-
         if not line.strip():
             raise UserError("the text is blank; give one to look at")
-        trace, unit = Trace(), next(self.layout.units([self.example(line)]))
-        batch = Batch.of([unit[:1]])  # of choices the first
-        check_size(self.model, len(unit[0].ids), len(unit[0].ids), shown=shown)
-        with torch.no_grad():
-            self.model.see(batch.texts, batch.segments, Site(trace=trace))
-        if not trace.records:
-            raise UserError("there is no attention in this model")
-        maps = {f"encoder.{i}.self": weights[0] for i, weights in enumerate(trace.maps().values())}
-        return Explanation(batch.rows[0].ids, [], torch.zeros(0), [], maps)
+        (row, *_), model = next(self.layout.units([self.example(line)])), self.model  # of choices the first
+        segments = Batch.of([[row]]).segments
+        return explain_source(
+            model, lambda x, site: model.see(x, segments[:, : len(x.tokens[0])], site), row.ids, shown
+        )

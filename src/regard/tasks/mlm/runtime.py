@@ -9,14 +9,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.attention.site import Site, Trace
 from regard.data.text import lines
 from regard.data.tokenizer import MASK
-from regard.engine.explain import Explanation, check_size
+from regard.engine.explain import Explanation, explain_source
 from regard.errors import UserError
 from regard.look.look import Look
 from regard.progress import warn
-from regard.shapes import Padded
 from regard.tasks.mlm.config import EncodeOptions
 from regard.tasks.options import Texts, listed
 from regard.tasks.runnable import Evaluation, Prediction, Predictions, Runnable, Tick, check_silent, ids_of, ignore
@@ -134,16 +132,9 @@ class Encoder(Runnable):
         logits: Tensor = self.model.guess(self.model(rows))
         return logits[0] if alone else logits
 
-    @torch.no_grad()
     def explain(self, text: str, shown: int | None = None) -> Explanation:
         """What each token looked at."""
-        trace, ids = Trace(), self.read(text)
-        check_size(self.model, len(ids), 0, shown=shown)
-        self.model(Padded.of([ids]), None, Site(trace=trace))
-        maps = {path: weights[0] for path, weights in trace.maps().items()}
-        if not maps:
-            raise UserError("this model has no attention to look at; train one with attention")
-        return Explanation(ids, [], torch.zeros(0), [], maps)
+        return explain_source(self.model, lambda texts, site: self.model(texts, None, site), self.read(text), shown)
 
     def check_guesses(self) -> None:
         """Raise for a model that makes vectors only."""
