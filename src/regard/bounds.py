@@ -16,9 +16,9 @@ NO_TEXT = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")  # the other surrogates s
 ANY = (-1e9, 1e9)  # numbers that have no bounds of their own
 NAMED: dict[tuple[float, float], str] = {  # settings by their bounds; the upper ones are beyond any single machine
     (1, 1 << 18): "width hidden embedding memory_width input_width head_width own_head_width score_hidden projection",
-    (1, 1 << 12): "num_heads num_kv_heads size num_best",
+    (1, 1 << 12): "num_heads num_kv_heads size num_best stack",
     (1, 256): "num_layers encoder_layers decoder_layers",
-    (0, 1 << 12): "segments lora_rank frozen_layers ahead",
+    (0, 1 << 12): "segments lora_rank frozen_layers ahead features",
     (0, 1 << 22): "vocabulary source_vocabulary target_vocabulary sampled_softmax",
     (1, 1 << 20): "max_length context top_k",
     (1, 100_000): "evaluations checkpoints accumulate",

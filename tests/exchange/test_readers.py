@@ -72,8 +72,8 @@ def loaded(folder: Path, question: str, trunk: Any, spoken: Tokenizer | None = N
 
 def theirs(model: Any, batch: Batch, question: str) -> Tensor:
     """In the shape of ours."""
-    kept = torch.arange(batch.texts.tokens.shape[1])[None] < batch.texts.lengths[:, None]
-    given = {"input_ids": batch.texts.tokens, "attention_mask": kept.long(), "token_type_ids": batch.segments}
+    kept = torch.arange(batch.items.tokens.shape[1])[None] < batch.items.lengths[:, None]
+    given = {"input_ids": batch.items.tokens, "attention_mask": kept.long(), "token_type_ids": batch.items.segments}
     if question != "choice":
         told = model(**given)
         return torch.stack((told.start_logits, told.end_logits), -1) if question == "spans" else told.logits
@@ -100,10 +100,10 @@ def test_padded_batches_of_two_segments_give_the_same_numbers(
     assert stored == set(model.state_dict()), "nothing is missing there, and nothing is left over"
     layout = Layout(words(), config, 24)
     batch = Batch.of(list(layout.units(EXAMPLES[question])))
-    assert len({*batch.texts.lengths.tolist()}) > 2
-    seen = ours.model(batch.texts, batch.segments)
+    assert len({*batch.items.lengths.tolist()}) > 2
+    seen = ours.model(batch.items)
     found = theirs(model, batch, question)
-    real = torch.arange(seen.shape[1])[None] < batch.texts.lengths[:, None] if seen.dim() == 3 else slice(None)
+    real = torch.arange(seen.shape[1])[None] < batch.items.lengths[:, None] if seen.dim() == 3 else slice(None)
     wanted = seen * config.spread + config.center
     assert wanted.shape == found.shape
     assert torch.allclose(wanted[real], found[real], atol=1e-5)
@@ -177,7 +177,7 @@ def test_texts_and_pairs_become_the_same_ids_and_answers_there(spoken: Tokenizer
         ((row,),) = layout.units([Example(texts, None, 1)])
         given = tokenizer(*texts, return_tensors="pt")
         assert given["input_ids"][0].tolist() == row.ids, texts
-        assert given["token_type_ids"][0].tolist() == Batch.of([[row]]).segments[0].tolist()
+        assert given["token_type_ids"][0].tolist() == Batch.of([[row]]).items.segments[0].tolist()
         if len(texts) == 2:
             (answer,) = answers(ours.model, layout, [Example(texts, None, 1)])
             found = read(**given).logits[0].softmax(-1)

@@ -1,5 +1,6 @@
 """Readers: whatever reads and whatever is asked, padding is not seen, what can be learned is, and all is kept."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +26,18 @@ QUESTIONS = list(EXAMPLES)
 
 
 def told(model: Any, batch: Batch) -> Tensor:
-    return model.answer(model.see(batch.texts, batch.segments), batch.groups)
+    return model.answer(model.see(batch.items), batch.groups)
 
 
 def stretched(batch: Batch, by: int) -> Batch:
     """The same with more padding, of other tokens and segments."""
     draw = torch.Generator().manual_seed(4)
-    shape = len(batch.texts), batch.texts.tokens.shape[1] + by
+    shape = len(batch.items), batch.items.tokens.shape[1] + by
     tokens = torch.randint(0, words().vocabulary, shape, generator=draw)
     segments = torch.randint(0, 2, shape, generator=draw)
-    for i, length in enumerate(batch.texts.lengths.tolist()):
-        tokens[i, :length], segments[i, :length] = batch.texts.tokens[i, :length], batch.segments[i, :length]
-    return Batch(batch.rows, Padded(tokens, batch.texts.lengths), segments, batch.groups, batch.within)
+    for i, length in enumerate(batch.items.lengths.tolist()):
+        tokens[i, :length], segments[i, :length] = batch.items.tokens[i, :length], batch.items.segments[i, :length]
+    return Batch(batch.rows, Padded(tokens, batch.items.lengths, segments), batch.groups, batch.within)
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
@@ -46,11 +47,11 @@ def test_a_padded_batch_equals_its_members_alone_whatever_the_padding(name: str,
     config = shaped(name, question)
     model, units = build(config).double(), list(layout(config).units(EXAMPLES[question]))
     batch = Batch.of(units)
-    assert len({*batch.texts.lengths.tolist()}) > 2
+    assert len({*batch.items.lengths.tolist()}) > 2
     together, other = told(model, batch), told(model, stretched(batch, 3))
     for i, unit in enumerate(units):
         alone = told(model, Batch.of([unit]))
-        for row, length in enumerate(Batch.of([unit]).texts.lengths.tolist()):
+        for row, length in enumerate(Batch.of([unit]).items.lengths.tolist()):
             here = int((batch.groups < i).sum()) + row
             real = slice(length) if together.dim() == 3 else slice(None)
             assert torch.allclose(together[here][real], alone[row][real], atol=1e-12, rtol=0)
@@ -126,12 +127,12 @@ def test_what_is_told_of_a_text_stands_where_the_papers_say() -> None:
         texts, segments = Padded.of([row[0]]), (torch.arange(len(row[0])) >= row[1]).long()[None]
         assert segments.tolist() == [[0, 0, 0, 0, 0, 1, 1, 1]]
         if name == "bert":
-            x = torch.tanh(model.trunk.pooler(model.trunk(texts, segments)[:, 0]))
+            x = torch.tanh(model.trunk.pooler(model.trunk(replace(texts, segments=segments))[:, 0]))
         elif name == "bert-mean":
             x = model.trunk(texts).mean(1)
         else:
             x = model.trunk.advance(texts.tokens, model.trunk.nothing_yet(1))[0][:, -1]
-        assert torch.allclose(model(texts, segments), model.head(x), atol=1e-12)
+        assert torch.allclose(model(replace(texts, segments=segments)), model.head(x), atol=1e-12)
 
 
 @torch.no_grad()
@@ -139,7 +140,8 @@ def test_the_second_part_is_told_apart_where_there_are_segments() -> None:
     for name, differs in (("bert", True), ("bert-mean", False), ("gpt", False), ("elmo", True)):
         model = made(name, "pairs").double()
         batch = batch_of(model.config, "pairs")
-        assert torch.allclose(told(model, batch), model(batch.texts, 0 * batch.segments)) != differs
+        alike = replace(batch.items, segments=0 * batch.items.segments)
+        assert torch.allclose(told(model, batch), model(alike)) != differs
 
 
 @torch.no_grad()
@@ -148,7 +150,7 @@ def test_both_orders_of_a_pair_are_added() -> None:
         model = made(name, "pairs", symmetric=True).double()
         batch = batch_of(model.config, "pairs")
         assert batch.groups.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
-        summary = model.see(batch.texts, batch.segments).summary
+        summary = model.see(batch.items).summary
         assert torch.allclose(told(model, batch), model.head(summary[::2] + summary[1::2]), atol=1e-12)
         turned = [e._replace(texts=e.texts[::-1]) for e in EXAMPLES["pairs"]]
         again = Batch.of(list(layout(model.config).units(turned)))

@@ -121,15 +121,15 @@ def test_a_recurrent_model_carries_on() -> None:
 def test_bert_looks_both_ways_and_not_at_padding() -> None:
     model, texts = build(replace(small("bert"), next_sentence=True, pooler=True)).double(), some_prompts()
     parts = (torch.arange(9) > 2).long().expand(4, 9)
-    found = model(texts, parts)
+    found = model(replace(texts, segments=parts))
     assert model.follows(model.pooled(found)).shape == (4, 2)
     assert model.guess(found).shape == (4, 9, WORDS)
     for i, ids in enumerate(texts.lists()):
-        alone = model(Padded.of([ids]), parts[:1, : len(ids)])[0]
+        alone = model(replace(Padded.of([ids]), segments=parts[:1, : len(ids)]))[0]
         assert torch.allclose(found[i, : len(ids)], alone, atol=1e-12)
     changed = texts.tokens.clone()
     changed[0, -1] = 3 + changed[0, -1] % (WORDS - 4)
-    assert not torch.allclose(model(Padded(changed, texts.lengths), parts)[0, 0], found[0, 0])
+    assert not torch.allclose(model(Padded(changed, texts.lengths, parts))[0, 0], found[0, 0])
     assert not torch.allclose(model(texts)[0, 5], found[0, 5])
 
 

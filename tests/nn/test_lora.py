@@ -42,7 +42,7 @@ TEXTS = Padded(TOKENS, torch.tensor([7, 4, 6, 2]))
 def logits(model: Any, site: Site = Site()) -> Tensor:
     """Of words, by whatever model."""
     if isinstance(model.config, BertConfig):
-        return model.guess(model(TEXTS, None, site))
+        return model.guess(model(TEXTS, site))
     return model(TOKENS, site) if isinstance(model.config, GptConfig) else model(TEXTS, TOKENS, site)
 
 

@@ -71,7 +71,7 @@ def test_encoders_read_berts_marks(trunk: Any) -> None:
     assert (one.ids, one.second) == ([start, *a, END], len(a) + 2)
     (two,) = rows(layout, Example(("the cat", "sat on"), None, 1))
     assert (two.ids, two.second) == ([start, *a, END, *b, END], len(a) + 2)
-    segments = Batch.of([[one], [two]]).segments
+    segments = Batch.of([[one], [two]]).items.segments
     assert segments[0, : len(one.ids)].tolist() == [0] * len(one.ids)
     assert segments[1].tolist() == [0] * (len(a) + 2) + [1] * (len(b) + 1)
     (read,) = rows(laid("spans", 50, trunk=trunk), Example(("the cat", "sat on"), None, 1))
@@ -247,8 +247,8 @@ def test_least_lengths_and_empty_texts_have_their_places(question: str, trunk: A
         units = list(layout.units([example._replace(answer=None)]))
         assert units
         batch = Batch.of(units)
-        assert int(batch.texts.lengths.max()) <= 5
-        assert int(batch.texts.lengths.min()) >= 2
+        assert int(batch.items.lengths.max()) <= 5
+        assert int(batch.items.lengths.min()) >= 2
         assert batch.groups.tolist() == [i for i, unit in enumerate(units) for _ in unit]
         assert batch.within.tolist() == [i for unit in units for i in range(len(unit))]
     (read,) = rows(laid("spans", 5, "words"), Example(("", ""), (), 1))

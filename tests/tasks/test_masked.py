@@ -134,9 +134,11 @@ def test_half_of_the_second_parts_follow() -> None:
     starts = np.arange(0, len(ids) - 50, 7)
     cloze = blanks.take_out(ids, starts, KEY)
     assert near(int(cloze.other.sum()), 0.5, len(starts))
-    assert cloze.segments is not None
+    assert cloze.texts.segments is not None
     cuts, by_chance = set(), 0
-    for start, tokens, parts, other in zip(starts, original(cloze), cloze.segments.numpy(), cloze.other, strict=True):
+    for start, tokens, parts, other in zip(
+        starts, original(cloze), cloze.texts.segments.numpy(), cloze.other, strict=True
+    ):
         first, second, after = np.split(tokens, np.flatnonzero(tokens == END) + 1)
         assert (len(after), first[0], parts.tolist()) == (0, START, [0] * len(first) + [1] * len(second))
         cut = len(first) - 2
@@ -205,7 +207,7 @@ def _by_hand(model: Any, blanks: Blanks, ids: Any, starts: Any) -> tuple[float, 
     lost, right, follows, told, count = 0.0, 0, 0.0, 0, 0
     for start in starts:
         cloze = blanks.take_out(ids, np.array([start]), FIXED)
-        x = model(cloze.texts, cloze.segments)[0]
+        x = model(cloze.texts)[0]
         for at in cloze.chosen[0].nonzero()[:, 0].tolist():
             log_probs, word = model.guess(x[at]).log_softmax(-1), int(original(cloze)[0, at])
             lost, right, count = lost - float(log_probs[word]), right + (int(log_probs.argmax()) == word), count + 1

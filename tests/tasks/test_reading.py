@@ -40,7 +40,7 @@ def plain(name: str, question: str, **settings: Any) -> Any:
 def logits_of(model: Any, unit: Any) -> torch.Tensor:
     """Of each row, one at a time."""
     read = [Batch.of([[row]]) for row in unit]
-    return torch.cat([model(each.texts, each.segments) for each in read])
+    return torch.cat([model(each.items) for each in read])
 
 
 def nats(logits: torch.Tensor, wanted: int, smoothing: float = 0.0) -> float:
@@ -94,7 +94,7 @@ def test_both_orders_of_a_pair_are_one_answer(name: str) -> None:
     total = 0.0
     for unit, example in zip(task.units, EXAMPLES["pairs"], strict=True):
         read = [Batch.of([[row]]) for row in unit]
-        x = sum(model.see(each.texts, each.segments).summary for each in read)
+        x = sum(model.see(each.items).summary for each in read)
         total += nats(model.head(x)[0].detach(), model.config.labels.index(example.answer), 0.1)
     found = task.loss(model, task.load(np.arange(5)), None, Key(0))
     assert (float(found.total.detach()), found.weight) == (pytest.approx(total, rel=1e-9), 5)

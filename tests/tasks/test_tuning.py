@@ -155,7 +155,9 @@ def test_a_reader_may_begin_with_a_reader_of_other_labels(name: str, more: tuple
     for model, tokenizer in ((first, words()), (second, spoken)):
         (unit,) = Layout(tokenizer, replace(model.config, pairs=False), 20).units(texts)
         seen.append(unit[0].ids)
-    vectors = [model.trunk.embedding(torch.tensor([row])) for model, row in zip((first, second), seen, strict=True)]
+    vectors = [
+        model.trunk.embedding.embed(torch.tensor([row])) for model, row in zip((first, second), seen, strict=True)
+    ]
     assert torch.equal(*vectors), "what is read is the same, whatever its numbers"
 
 

@@ -85,6 +85,12 @@ class Mask:
         moved = {f.name: getattr(self, f.name) for f in fields(self)}
         return replace(self, **{name: x.to(device) for name, x in moved.items() if isinstance(x, Tensor | Mask)})
 
+    def select(self, index: Tensor) -> Self:
+        """For the rows of a batch named by `index`; what is the same for all rows stays."""
+        parts = {f.name: getattr(self, f.name) for f in fields(self)}
+        rows = {n: x[index] for n, x in parts.items() if isinstance(x, Tensor) and (x.dim() == 1 or len(x) > 1)}
+        return replace(self, **rows, **{n: x.select(index) for n, x in parts.items() if isinstance(x, Mask)})
+
     def __and__(self, other: Mask) -> Mask:
         if type(self) is Mask:
             return other

@@ -9,7 +9,6 @@ from torch import Tensor
 from regard.rng import Key, dropped
 
 Axes = tuple[str, str]  # the sequences that queries and keys come from: rows and columns of a map
-LOOKING_BACK: Axes = ("target", "taken")  # from each step of an output to what it was given of the output so far
 ACROSS: Axes = ("target", "source")
 
 
@@ -58,7 +57,7 @@ class Site:
     path: str = ""
     losses: dict[str, Tensor] | None = None
     """Where a pass is to be learned from, the losses that parts have of their own, by site."""
-    axes: Axes = LOOKING_BACK
+    axes: Axes = ("target", "taken")  # each step of an output, and what it was given of the output so far
 
     @staticmethod
     def of_loss(key: Key | None) -> "Site":

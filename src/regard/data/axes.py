@@ -22,7 +22,10 @@ class Axis:
     @property
     def words(self) -> list[str]:
         """Labels of the groups."""
-        return self.labels
+        words: dict[int, str] = {}
+        for label, group in zip(self.labels, self.groups, strict=True):
+            words[group] = words.get(group, "") + label
+        return [word.replace("▁", " ").strip() or word for word in words.values()]
 
 
 class Text(Axis):
@@ -31,13 +34,6 @@ class Text(Axis):
     @staticmethod
     def of(tokenizer: Tokenizer, ids: Sequence[int]) -> "Text":
         return Text(tokenizer.pieces(ids), tokenizer.words(ids))
-
-    @property
-    def words(self) -> list[str]:
-        words: dict[int, str] = {}
-        for piece, group in zip(self.labels, self.groups, strict=True):
-            words[group] = words.get(group, "") + piece
-        return [word.replace("▁", " ").strip() or word for word in words.values()]
 
 
 class Nodes(Axis):

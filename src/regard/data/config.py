@@ -1,6 +1,6 @@
 """Settings of corpora and tokenizers, free of torch."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from regard.bounds import check_bounds
@@ -29,6 +29,25 @@ class TokenizerConfig:
         if self.vocabulary < least:
             why = f"{NUM_BYTES} bytes and {NUM_CONTROLS} control tokens" if least == 300 else "the control tokens"
             raise UserError(f"a {self.kind} vocabulary of {self.vocabulary} cannot hold {why}; use {least} or more")
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorsConfig:
+    """Sequences of vectors of real numbers, such as what sensors measure, from .csv, .tsv, .npy and .npz."""
+
+    kind: Literal["vectors"] = "vectors"
+    stack: int = 1
+    """Steps in a row that are read as one, so that long recordings become shorter."""
+    features: int = field(default=0, metadata={"derived": True})
+    """Numbers of a step, as it is read."""
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
+
+
+# What goes in, where it is not text: settings, and the Input that they are of.
+InputConfig = VectorsConfig
+INPUTS = {"vectors": "regard.data.vectors:Vectors"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +102,8 @@ class DataConfig:
     """Of both sides, or of the source."""
     target_tokenizer: TokenizerConfig | None = None
     """Of the target, if it is to have its own."""
+    input: InputConfig | None = None
+    """What sources are, if not text: they name files, and the tokenizer is of the target."""
     max_length: int = 256
     """Tokens; training pairs with a longer side are left out and counted."""
 
@@ -173,6 +194,8 @@ class LabelledDataConfig:
     """Training examples at most, drawn at random, the same in every run."""
     tokenizer: TokenizerConfig = TokenizerConfig()
     """Used when no model is begun with."""
+    input: InputConfig | None = None
+    """What examples are, if not text: they name files, or stand in one together."""
     max_length: int = 128
     """Tokens of an example at most; longer ones are cut, documents of spans are read in overlapping windows."""
 

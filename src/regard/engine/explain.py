@@ -80,7 +80,7 @@ class Sizes:
     def numbers(self, source: int, target: int) -> tuple[int, int]:
         """Every head's weights, what the reference kernel needs beside those of the largest site, and the logits; and
         how many of them are the last site's weights."""
-        lengths = _lengths(source, target)
+        lengths = {"source": source, "target": target, "taken": target}
         maps = [heads * lengths[rows] * lengths[columns] for heads, rows, columns in self.sites] or [0]
         return sum(maps) + self.beside * max(maps) + (target + ROWS) * self.vocabulary, maps[-1]
 
@@ -117,16 +117,11 @@ def likelihood(model: LanguageModel[Any], tokens: Sequence[int], last: int) -> t
     return _told(model(torch.tensor([tokens[:-1]]))[0, -last:], tokens[-last:])
 
 
-def explain_text(model: LanguageModel[Any], tokens: Sequence[int], shown: int | None = None) -> Explanation:
-    """Of a model without a source: what each step looked at that said the tokens after the first."""
-    return explain(model, [[]], [tokens[1:]], shown=shown, first=tokens[0])[0]
-
-
 def explain_source(
-    model: nn.Module, read: Callable[[Padded, Site], Any], source: Sequence[Any], shown: int | None = None
+    model: nn.Module, read: Callable[[Rows, Site], Any], source: Sequence[Any], shown: int | None = None
 ) -> Explanation:
-    """Of a model without an output, by its pass over a batch of sources: what each step of this one looked at."""
-    run: Run = lambda sources, _, site: read(Padded.of(sources), site)  # noqa: E731
+    """Of a model without an output, by its pass over sources: what each step of this one looked at."""
+    run: Run = lambda rows, _, site: read(rows, site)  # noqa: E731
     (explanation,) = explain(model, [source], [[]], shown=shown, first=0, run=run)
     if not explanation.maps:
         raise UserError("this model has no attention to look at; train one with attention")
@@ -138,7 +133,8 @@ def explain(
     model: Any, sources: Rows, outputs: Rows, trace: Trace | None = None, shown: int | None = None,
     *, first: int | None = None, run: Run | None = None,
 ) -> list[Explanation]:  # fmt: skip
-    """For each source of a batch and its output (tokens as a search gives them, or any others)."""
+    """For each source of a batch and its output (tokens as a search gives them, or any others); the sources of a model
+    that has none are empty, and its outputs preceded by `first`."""
     if len(outputs) != len(sources):
         raise UserError(f"{len(outputs)} outputs for {len(sources)} sources; give one for each")
     trace, first, explanations = trace or Trace(), model.start if first is None else first, []
@@ -148,7 +144,7 @@ def explain(
     logits, maps, axes = run(sources, outputs, Site(trace=trace)), trace.maps(), trace.axes
     for i, (source, output) in enumerate(zip(sources, outputs, strict=True)):
         steps = _told(logits[i, : len(output)], output) if output else nothing
-        lengths = _lengths(len(source), len(output))
+        lengths = {"source": len(source), "target": len(output), "taken": len(output)}
         own = {path: maps[path][i, :, : lengths[rows], : lengths[columns]] for path, (rows, columns) in axes.items()}
         explanations.append(Explanation(source, list(output), *steps, own, axes, first))
     return explanations
@@ -188,10 +184,6 @@ def _told(logits: Tensor, said: Sequence[int]) -> tuple[Tensor, Choices]:
         likely += [list(zip(*both, strict=True)) for both in pairs]
         found.append(log_probs.gather(1, words[:, None])[:, 0])
     return torch.cat(found), likely
-
-
-def _lengths(source: int, target: int) -> dict[str, int]:
-    return {"source": source, "target": target, "taken": target}
 
 
 def _membership(groups: Sequence[int]) -> Tensor:

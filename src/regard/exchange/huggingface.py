@@ -213,7 +213,7 @@ def _answers(loaded: Loaded, folder: Path, rows: list[list[int]], kind: str) -> 
     theirs = getattr(installed("transformers"), f"AutoModelFor{kind}").from_pretrained(folder).eval()
     for row in rows:
         segments = (torch.arange(len(row)) > len(row) // 2).long()[None]
-        ours = loaded.model(Padded.of([row]), segments) * config.spread + config.center
+        ours = loaded.model(replace(Padded.of([row]), segments=segments)) * config.spread + config.center
         batch = {"input_ids": torch.tensor([row]), "token_type_ids": segments}
         output = theirs(**{name: x[None] if kind == "MultipleChoice" else x for name, x in batch.items()})
         spans = kind == "QuestionAnswering"

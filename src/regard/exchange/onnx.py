@@ -66,7 +66,7 @@ def _refusals(model: Any) -> list[str]:
 def _named(state: Any, name: str = "") -> dict[str, Tensor]:
     """The tensors of a state, by their paths; which sentence a row belongs to is the runner's to know."""
     if isinstance(state, Tensor):
-        return {} if name == "rows" else {name: state}
+        return {} if name == "rows" else {name.removeprefix("mask."): state}
     parts = vars(state).items() if is_dataclass(state) else enumerate(state) if isinstance(state, tuple) else ()
     return {k: x for at, part in parts for k, x in _named(part, f"{name}.{at}".removeprefix(".")).items()}
 
@@ -107,13 +107,13 @@ def _pairs(name: str, number: int) -> list[Pair]:
     return [(f"{name}.{i}.k", f"{name}.{i}.v") for i in range(number)]
 
 
-def _read_transformer(g: Graph, model: Transformer, tokens: str, lengths: str) -> Values:
+def _read_transformer(g: Graph, model: Any, tokens: str, lengths: str) -> Values:
     at = draw.places(g, tokens)
     x = draw.embed(g, model.source_embedding, tokens, at[0])
     x, _ = draw.stack(g, model.encoder, x, at, draw.padding(g, lengths, at[1]))
     values: Values = {}
     for names, block in zip(_pairs("memory", len(model.decoder.blocks)), model.decoder.blocks, strict=True):
-        values |= zip(names, draw.memorise(g, block.cross_attention, x), strict=True)  # type: ignore[arg-type]
+        values |= zip(names, draw.memorise(g, block.cross_attention, x), strict=True)
     return values
 
 
@@ -133,7 +133,7 @@ def _source_mask(g: Graph, keys: str) -> str:
     return draw.padding(g, "lengths", g("Range", 0, draw.size(g, keys, 2), 1))
 
 
-def _read_recurrent(g: Graph, model: Recurrent, tokens: str, lengths: str) -> Values:
+def _read_recurrent(g: Graph, model: Any, tokens: str, lengths: str) -> Values:
     words = draw.embed(g, model.source_embedding, tokens)
     shape = model.encoder.state_shape(1)[1:]
     nothing = g("Expand", 0.0, g("Concat", g("Shape", lengths), list(shape), axis=0))
@@ -149,7 +149,7 @@ def _read_recurrent(g: Graph, model: Recurrent, tokens: str, lengths: str) -> Va
     return values
 
 
-def _step_recurrent(g: Graph, model: Recurrent, tokens: str) -> tuple[str, Values]:
+def _step_recurrent(g: Graph, model: Any, tokens: str) -> tuple[str, Values]:
     words, looking, hidden = draw.embed(g, model.target_embedding, tokens), model.config.attention, "hidden"
 
     def look(query: str) -> str:

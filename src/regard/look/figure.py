@@ -54,12 +54,11 @@ class Picture:
         room = max(columns("".join(clusters(word))) for word in self.target)
         room = min(room, max(LABEL, COLUMNS - 1 - 2 * len(self.source)))
         panel = (COLUMNS - 1 - room) // 2
+        above, beside = _thinned(self.source, self.across), _thinned(self.target, self.down)
         lines = [fit(self.title, COLUMNS).lstrip()] if self.title else []
         for start in range(0, len(self.source), panel):
-            lines += [
-                " " * (room + 1) + line for line in _stacked(_thinned(self.source, self.across)[start : start + panel])
-            ]
-            for word, row in zip(_thinned(self.target, self.down), self.weights, strict=True):
+            lines += [" " * (room + 1) + line for line in _stacked(above[start : start + panel])]
+            for word, row in zip(beside, self.weights, strict=True):
                 cells = "".join(_shade(weight, color) for weight in row[start : start + panel])
                 lines.append(f"{fit(word, room)} {cells}")
         return "\n".join(lines) + "\n"
@@ -95,9 +94,7 @@ class Picture:
     def png(self) -> bytes:
         """The same figure, as dots."""
         (wide, each), (high, every) = self.across, self.down
-        figure = new_figure(
-            *(1 + 0.3 * n * size / CELL for n, size in ((len(self.source), wide), (len(self.target), high)))
-        )
+        figure = new_figure(1 + 0.3 * (len(self.source) * wide / CELL), 1 + 0.3 * (len(self.target) * high / CELL))
         axes = figure.subplots()
         axes.imshow(self.weights, cmap="gray", vmin=0, vmax=1, interpolation="none", aspect=high / wide)
         axes.xaxis.tick_top()

@@ -3,12 +3,13 @@
 import torch
 from torch import Tensor, nn
 
-from regard.attention.mask import Mask
 from regard.attention.position import input_position
 from regard.attention.site import Site
 from regard.models.config import BertConfig
-from regard.nn.embed import Embedding, OutputHead, word_table
+from regard.nn.embed import OutputHead, word_table
 from regard.nn.feedforward import ACTIVATIONS
+from regard.nn.front import Steps
+from regard.nn.fronts import front_of
 from regard.nn.norm import make_norm
 from regard.nn.stack import Stack
 from regard.shapes import Padded
@@ -21,21 +22,23 @@ class Bert(nn.Module):
         super().__init__()
         self.config, width = config, config.width
         self.start, self.end, self.mask = config.start, config.end, config.mask
-        table = word_table(config.vocabulary, width)
-        position = input_position(config.position, width)
-        segments = word_table(config.segments, width) if config.segments else None
         norm = make_norm(config.norm, width, config.norm_eps) if config.embedding_norm else None
-        self.embedding = Embedding(table, position=position, segments=segments, norm=norm, dropout=config.dropout)
+        parts = {"position": input_position(config.position, width), "norm": norm, "dropout": config.dropout}
+        table = None if config.front else word_table(config.vocabulary, width)
+        segments = word_table(config.segments, width) if config.segments and table is not None else None
+        self.embedding = front_of(config.front, width, table, parts, segments=segments)
         self.encoder = Stack(config, config.num_layers)
         self.pooler = nn.Linear(width, width) if config.pooler else None
         self.follows = nn.Linear(width, 2) if config.next_sentence else None
-        self.guess = Guess(config, table) if config.guesses else None
+        self.guess = Guess(config, table) if config.guesses and table is not None else None
 
-    def forward(self, texts: Padded, segments: Tensor | None = None, site: Site = Site()) -> Tensor:
-        """Vectors (B, T, C); segments (B, T) number the parts of each text, by default all are of the first."""
-        positions = torch.arange(texts.tokens.shape[1], device=texts.tokens.device)[None]
-        x = self.embedding(texts.tokens, positions, texts.lengths, site / "text", segments)
-        return self.encoder(x, mask=Mask.padding(texts.lengths), site=site.over("source") / "encoder").x
+    def hidden(self, batch: Padded, site: Site = Site()) -> Steps:
+        """The last layer's vectors."""
+        return self.encoder.read(self.embedding(batch, site / "text"), site.over("source") / "encoder")
+
+    def forward(self, batch: Padded, site: Site = Site()) -> Tensor:
+        """The same (B, T, C)."""
+        return self.hidden(batch, site).x
 
     def pooled(self, x: Tensor) -> Tensor:
         """One vector (B, C) of a text, from its first token."""

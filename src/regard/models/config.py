@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Self
 
 from regard.attention.config import AttentionConfig, PositionConfig
+from regard.data.config import InputConfig
 from regard.errors import UserError
 from regard.nn.config import DERIVED, Bounded, RecurrentLayersConfig, StackConfig
 
@@ -16,6 +17,8 @@ class Seq2seqConfig(Bounded):
     source_vocabulary: int = field(default=0, metadata=DERIVED)
     """Words, counted by the tokenizer; 0 while there is none."""
     target_vocabulary: int = field(default=0, metadata=DERIVED)
+    front: InputConfig | None = field(default=None, metadata=DERIVED)
+    """What goes in, if it is not text."""
     tied: Literal["all", "output", "none"] = "none"
     """Word tables that are one: source, target and output; target and output; or none."""
     dropout: float = 0.0
@@ -34,9 +37,9 @@ class Seq2seqConfig(Bounded):
             if target and not 0 <= getattr(self, name) < target:
                 raise UserError(f"{name} token {getattr(self, name)} is outside {target} words")
 
-    def sized(self, source_vocabulary: int, target_vocabulary: int) -> Self:
-        """The same, for vocabularies of so many words."""
-        return replace(self, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary)
+    def sized(self, source_vocabulary: int, target_vocabulary: int, front: InputConfig | None = None) -> Self:
+        """The same, for vocabularies of so many words, or for another source than text."""
+        return replace(self, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary, front=front)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,6 +223,8 @@ class BertConfig(LayeredTextConfig):
     """Whether it can guess words; an encoder that was made elsewhere may not."""
     pooling: Literal["mean", "first"] = field(default="mean", metadata=DERIVED)
     """How the vectors of its tokens make one of a text: by their mean, or by the first alone."""
+    front: InputConfig | None = field(default=None, metadata=DERIVED)
+    """What goes in, if it is not text."""
 
     def sized(self, vocabulary: int, start: int = 1, end: int = 2, context: int | None = None, mask: int = 4) -> Self:
         """The same, for so many words, and control tokens of these numbers."""
@@ -259,6 +264,8 @@ class ElmoConfig(TextConfig):
     """Of each direction's states."""
     cell: Literal["rnn", "lstm", "gru"] = "lstm"
     num_layers: int = 2
+    front: InputConfig | None = field(default=None, metadata=DERIVED)
+    """What goes in, if it is not text."""
 
     @property
     def layer(self) -> RecurrentLayersConfig:

@@ -7,7 +7,9 @@ from torch import Tensor, nn
 
 from regard.attention.site import Site
 from regard.models.config import ElmoConfig
-from regard.nn.embed import Embedding, OutputHead, word_table
+from regard.nn.embed import OutputHead, word_table
+from regard.nn.front import Steps
+from regard.nn.fronts import front_of
 from regard.nn.recurrent import RecurrentLayers
 from regard.shapes import Padded
 
@@ -22,22 +24,28 @@ class Elmo(nn.Module):
     def __init__(self, config: ElmoConfig) -> None:
         super().__init__()
         self.config, self.start, self.end = config, config.start, config.end
-        table, narrower = word_table(config.vocabulary, config.embedding), config.width != config.embedding
-        self.embedding = Embedding(table, dropout=config.dropout)
+        width, narrower = config.embedding, config.width != config.embedding
+        table = None if config.front else word_table(config.vocabulary, width)
+        self.embedding = front_of(config.front, width, table, {"dropout": config.dropout})
         self.entry = nn.Linear(config.embedding, config.width) if narrower else nn.Identity()
         layers = [[RecurrentLayers(config.layer) for _ in range(config.num_layers)] for _ in range(2)]
         self.forth, self.back = map(nn.ModuleList, layers)
         self.readout = nn.Linear(config.width, config.embedding) if narrower else nn.Identity()
-        self.head = OutputHead(table if config.tied else word_table(*table.shape), bias=True)
+        if table is not None:
+            self.head = OutputHead(table if config.tied else word_table(*table.shape), bias=True)
 
-    def forward(self, texts: Padded, segments: Tensor | None = None, site: Site = Site()) -> Tensor:
-        """Vectors (B, T, 2 C): the mean of the layers; segments are not told apart."""
-        return torch.stack(self.layers(texts, site)).mean(0)
+    def hidden(self, batch: Padded, site: Site = Site()) -> Steps:
+        """The mean of the layers (B, T, 2 C); segments are not told apart."""
+        return Steps.of(torch.stack(self.layers(batch, site)).mean(0), batch.lengths)
 
-    def layers(self, texts: Padded, site: Site = Site()) -> list[Tensor]:
-        """The words twice over, then what each layer says of them, reading forth and back: (B, T, 2 C) each."""
-        words, forth, back = self._read(texts, site)
-        return [torch.cat(both, -1) for both in ((words, words), *zip(forth, back, strict=True))]
+    def forward(self, batch: Padded, site: Site = Site()) -> Tensor:
+        """The same."""
+        return self.hidden(batch, site).x
+
+    def layers(self, batch: Padded, site: Site = Site()) -> list[Tensor]:
+        """The front's vectors twice over, then what each layer makes of them, reading forth and back: (B, T, 2 C)."""
+        x, forth, back = self._read(batch, site)
+        return [torch.cat(both, -1) for both in ((x, x), *zip(forth, back, strict=True))]
 
     def both(self, texts: Padded, site: Site = Site()) -> tuple[Tensor, Tensor]:
         """What `head` tells the next word from, and what it tells the word before from, at each step: (B, T, C)."""
@@ -46,12 +54,12 @@ class Elmo(nn.Module):
         said = [self.readout((site / "readout" / name).dropout(x, self.config.dropout)) for name, x in last.items()]
         return said[0], said[1]
 
-    def _read(self, texts: Padded, site: Site) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-        """Words (B, T, C), and of each layer what it says of them, forth and back."""
-        words, lengths = self.entry(self.embedding(texts.tokens, site=site / "text")), texts.lengths
-        forth = self._climb(self.forth, words, lengths, site / "forth")
-        back = self._climb(self.back, flipped(words, lengths), lengths, site / "back")
-        return words, forth, [flipped(x, lengths) for x in back]
+    def _read(self, batch: Padded, site: Site) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        """The front's vectors (B, T, C), and what each layer makes of them, forth and back."""
+        x, lengths = self.entry(self.embedding(batch, site / "text").x), batch.lengths
+        forth = self._climb(self.forth, x, lengths, site / "forth")
+        back = self._climb(self.back, flipped(x, lengths), lengths, site / "back")
+        return x, forth, [flipped(x, lengths) for x in back]
 
     def _climb(self, layers: Iterable[nn.Module], x: Tensor, lengths: Tensor, site: Site) -> list[Tensor]:
         """What each layer says, with what it takes in added from the second on."""

@@ -52,7 +52,7 @@ class Gpt(LanguageModel[GptState]):
             mask = mask & Mask.window(context)
         if state.segments is not None:
             mask, positions = mask & Mask.segments(state.segments), _since_their_first(state.segments)
-        x = self.embedding(tokens, positions, None, site / "text")
+        x = self.embedding.embed(tokens, positions, site / "text")
         stacked = self.decoder(x, mask=mask, past=state.past, site=site / "decoder")
         return stacked.x, replace(state, past=stacked.past)
 

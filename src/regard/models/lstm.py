@@ -41,12 +41,12 @@ class RecurrentText(LanguageModel[TextState]):
         return TextState(self.head.table.new_zeros(self.layers.state_shape(rows)))
 
     def advance(self, tokens: Tensor, state: TextState, site: Site = Site()) -> tuple[Tensor, TextState]:
-        read = self.layers(self.embedding(tokens, site=site / "text"), state.hidden, site=site / "decoder")
+        read = self.layers(self.embedding.embed(tokens, site=site / "text"), state.hidden, site=site / "decoder")
         x = (site / "readout").dropout(read.x, self.config.dropout)
         return self.readout(x), replace(state, hidden=read.state)
 
     def read(self, prefix: Padded, state: TextState) -> TextState:
-        words, lengths = self.embedding(prefix.tokens[:, :-1]), prefix.lengths - 1
+        words, lengths = self.embedding.embed(prefix.tokens[:, :-1]), prefix.lengths - 1
         read = self.layers(words, state.hidden, lengths.clamp(min=1))
         nothing = (lengths == 0)[:, None, None, None, None]
         return replace(state, hidden=torch.where(nothing, state.hidden, read.state))

@@ -15,6 +15,7 @@ from regard.attention.site import Site
 from regard.models.config import ReaderConfig
 from regard.models.elmo import Mix
 from regard.nn.config import RecurrentLayersConfig
+from regard.nn.front import Steps
 from regard.nn.recurrent import RecurrentLayers
 from regard.shapes import Padded
 
@@ -38,20 +39,20 @@ class Reader(nn.Module):
         self.head = nn.Linear(width, config.outputs)
         self.start, self.end = config.start, config.end
 
-    def see(self, texts: Padded, segments: Tensor, site: Site = Site()) -> Seen:
-        """Texts, of which segments (B, T) are 1 in second parts and 0 elsewhere."""
+    def see(self, batch: Padded, site: Site = Site()) -> Seen:
+        """The vectors of each step, and of each row."""
         site = site.over("source")
         if self.upper is not None:
-            return self.upper(self.trunk.layers(texts, site), texts, segments, site / "upper")
+            return self.upper(self.trunk.layers(batch, site), batch, site / "upper")
+        steps = self.trunk.hidden(batch, site)
+        return Seen(steps.x, self.pool(steps))
+
+    def pool(self, steps: Steps) -> Tensor:
+        """A vector for each row (B, C): of a decoder at its last step [Radford+ 2018, section 3.2]."""
         if not self.config.trunk.both_ways:
-            # What is told of a text stands at its last token; padding comes after it, and is not seen.
-            x, _ = self.trunk.advance(texts.tokens, self.trunk.nothing_yet(len(texts)), site)
-            return Seen(x, x[torch.arange(len(x), device=x.device), texts.lengths - 1])
-        x = self.trunk(texts, segments if self.trunk.config.segments > 1 else None, site)
-        if self.config.pooling == "first" and not self.config.of_tokens:
-            return Seen(x, self.trunk.pooled(x))
-        real = torch.arange(x.shape[1], device=x.device)[None] < texts.lengths[:, None]
-        return Seen(x, (x * real[..., None]).sum(1) / texts.lengths[:, None])
+            return steps.x[torch.arange(len(steps.x), device=steps.x.device), steps.lengths - 1]
+        first = self.config.pooling == "first" and not self.config.of_tokens
+        return self.trunk.pooled(steps.x) if first else steps.mean
 
     def answer(self, seen: Seen, groups: Tensor | None = None, site: Site = Site()) -> Tensor:
         """Of texts (N, outputs), or of tokens (B, T, outputs); texts of a group (B,) are read as one, if symmetric."""
@@ -60,8 +61,8 @@ class Reader(nn.Module):
             x = x.new_zeros(int(groups[-1]) + 1, x.shape[1]).index_add(0, groups, x)
         return self.head((site / "head").dropout(x, self.config.dropout))
 
-    def forward(self, texts: Padded, segments: Tensor, site: Site = Site()) -> Tensor:
-        return self.answer(self.see(texts, segments, site), None, site)
+    def forward(self, batch: Padded, site: Site = Site()) -> Tensor:
+        return self.answer(self.see(batch, site), None, site)
 
 
 class Upper(nn.Module):
@@ -78,16 +79,16 @@ class Upper(nn.Module):
         self.higher = RecurrentLayers(recurrent(input_width=2 * width))
         self.summary_width = (4 if self.pairs else 1) * width
 
-    def forward(self, layers: list[Tensor], texts: Padded, segments: Tensor, site: Site) -> Seen:
+    def forward(self, layers: list[Tensor], batch: Padded, site: Site) -> Seen:
+        lengths, segments = batch.lengths, batch.segments
         x = (site / "mix").dropout(self.mix(layers), self.dropout)
-        x = self.lower(x, lengths=texts.lengths).x
-        mask = Mask.padding(texts.lengths)
-        if self.pairs:
+        x, mask = self.lower(x, lengths=lengths).x, Mask.padding(lengths)
+        if segments is not None and self.pairs:
             mask = mask & Mask.segments(segments, 1 - segments)
         looked = self.attention(x, self.attention.project_kv(x), mask=mask, site=site / "attention")
-        x = self.higher((site / "looked").dropout(torch.cat((x, looked), -1), self.dropout), lengths=texts.lengths).x
-        real = torch.arange(x.shape[1], device=x.device)[None] < texts.lengths[:, None]
-        if not self.pairs:
+        x = self.higher((site / "looked").dropout(torch.cat((x, looked), -1), self.dropout), lengths=lengths).x
+        real = torch.arange(x.shape[1], device=x.device)[None] < lengths[:, None]
+        if segments is None or not self.pairs:
             return Seen(x, _largest(x, real))
         u, v = (_largest(x, real & (segments == part)) for part in (0, 1))
         return Seen(x, torch.cat((u, v, (u - v).abs(), u * v), -1))

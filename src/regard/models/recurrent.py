@@ -10,8 +10,9 @@ from regard.attention.mask import Mask
 from regard.attention.multihead import MultiheadAttention
 from regard.attention.site import Site
 from regard.models.config import RecurrentConfig
-from regard.models.seq2seq import Seq2seq, check_source, word_tables
-from regard.nn.embed import Embedding, OutputHead, word_table
+from regard.models.seq2seq import Seq2seq, fronts
+from regard.nn.embed import OutputHead, word_table
+from regard.nn.front import Steps
 from regard.nn.recurrent import RecurrentLayers
 from regard.shapes import Padded
 
@@ -22,13 +23,13 @@ class RecurrentState:
 
     hidden: Tensor  # (N, layers, 1, vectors, width)
     memory: KV | None  # with attention
-    lengths: Tensor  # of the sources (N,)
+    mask: Mask  # of the sources
     encoding: Tensor | None  # (N, width): the source's final state, where every step is told it
 
     def select(self, index: Tensor) -> "RecurrentState":
         memory = self.memory and self.memory.select(index)
         encoding = None if self.encoding is None else self.encoding[index]
-        return RecurrentState(self.hidden[index], memory, self.lengths[index], encoding)
+        return RecurrentState(self.hidden[index], memory, self.mask.select(index), encoding)
 
 
 class Recurrent(Seq2seq[RecurrentState]):
@@ -38,9 +39,8 @@ class Recurrent(Seq2seq[RecurrentState]):
 
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__(config)
-        source, target, output = word_tables(config, config.embedding)
-        self.source_embedding = Embedding(source, dropout=config.dropout)
-        self.target_embedding = Embedding(target, dropout=config.dropout)
+        parts = lambda: {"dropout": config.dropout}  # noqa: E731
+        self.source_embedding, self.target_embedding, output = fronts(config, config.embedding, parts)
         self.encoder = RecurrentLayers(config.encoder)
         self.decoder = RecurrentLayers(config.decoder)
         self.attention = MultiheadAttention(config.looking) if config.looking else None
@@ -50,18 +50,17 @@ class Recurrent(Seq2seq[RecurrentState]):
         self.readout = nn.Linear(told, config.embedding) if config.readout else None
         self.head = OutputHead(output if config.readout else word_table(config.target_vocabulary, told), bias=True)
 
-    def encode(self, source: Padded, site: Site = Site()) -> RecurrentState:
-        check_source(source)
-        words = self.source_embedding(source.tokens, site=site / "source")
-        read = self.encoder(words, lengths=source.lengths, site=site.over("source") / "encoder")
-        final = read.state.transpose(2, 3).flatten(3)  # (B, layers, directions, vectors, C') -> (B, layers, vectors, C)
+    def begun(self, encoded: Steps) -> RecurrentState:
+        assert encoded.state is not None, "an encoder without a final state"
+        # (B, layers, directions, vectors, C') -> (B, layers, vectors, C)
+        final = encoded.state.transpose(2, 3).flatten(3)
         hidden = final
         if self.bridge is not None:
             hidden = torch.tanh(self.bridge(final[:, -1].flatten(1)))
             hidden = hidden.unflatten(1, (self.config.decoder_layers, -1, self.config.width))
-        memory = self.attention.project_kv(read.x) if self.attention else None
+        memory = self.attention.project_kv(encoded.x) if self.attention else None
         encoding = final[:, -1, 0] if self.config.encoding == "every" else None
-        return RecurrentState(hidden[:, :, None], memory, source.lengths, encoding)
+        return RecurrentState(hidden[:, :, None], memory, encoded.mask, encoding)
 
     def read(self, prefix: Padded, state: RecurrentState) -> RecurrentState:
         for t in range(prefix.tokens.shape[1] - 1):  # rows with a shorter prefix wait in their state
@@ -71,7 +70,7 @@ class Recurrent(Seq2seq[RecurrentState]):
         return state
 
     def advance(self, tokens: Tensor, state: RecurrentState, site: Site = Site()) -> tuple[Tensor, RecurrentState]:
-        words = self.target_embedding(tokens, site=site / "target")
+        words = self.target_embedding.embed(tokens, site=site / "target")
         site = site / "decoder"
         if self.config.attention is not None and self.config.attention.query == "previous":
             return self._look_then_step(words, state, site)
@@ -102,9 +101,7 @@ class Recurrent(Seq2seq[RecurrentState]):
         assert state.memory is not None
         if self.config.attention.query_word:
             query = self._with(query, words)
-        return self.attention(
-            query, state.memory, mask=Mask.padding(state.lengths), site=(site / "cross").onto("source")
-        )
+        return self.attention(query, state.memory, mask=state.mask, site=(site / "cross").onto("source"))
 
     def _read(self, states: Tensor, context: Tensor | None, site: Site) -> Tensor:
         """tanh(W [s; c]), from which words are told [Luong+ 2015, eq. 5]; or [s; c] as it is."""

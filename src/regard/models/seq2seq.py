@@ -1,41 +1,54 @@
-"""What encoder-decoders share: word tables that may be one, and the full pass."""
+"""What encoder-decoders share: an encoder for any modality, word tables that may be one, and the full pass."""
 
-import torch
+from collections.abc import Callable
+from typing import Any, Protocol
+
 from torch import Tensor, nn
 
 from regard.attention.site import Site
-from regard.errors import UserError
 from regard.models.config import Seq2seqConfig
 from regard.models.writer import S, Writer
-from regard.nn.embed import word_table
+from regard.nn.embed import Embedding, word_table
+from regard.nn.front import Front, Steps
+from regard.nn.fronts import front_of
 from regard.shapes import Padded
 
+Parts = Callable[[], dict[str, Any]]  # position, norm and dropout of a front, new ones for each
 
-def word_tables(config: Seq2seqConfig, width: int) -> tuple[nn.Parameter, nn.Parameter, nn.Parameter]:
-    """Of source, target and output; some may be the same object."""
+
+def fronts(config: Seq2seqConfig, width: int, parts: Parts, **how: Any) -> tuple[Front, Embedding, nn.Parameter]:
+    """Of source and target, and the output's table; tables may be the same object."""
     target = word_table(config.target_vocabulary, width)
-    source = target if config.tied == "all" else word_table(config.source_vocabulary, width)
     output = word_table(config.target_vocabulary, width) if config.tied == "none" else target
-    return source, target, output
+    source = None if config.front else target if config.tied == "all" else word_table(config.source_vocabulary, width)
+    return front_of(config.front, width, source, parts(), **how), Embedding(target, **parts(), **how), output
+
+
+class Trunk(Protocol):
+    """What reads the steps of a front: a Stack, recurrent layers."""
+
+    def read(self, steps: Steps, site: Site = Site()) -> Steps: ...
 
 
 class Seq2seq(Writer[S]):
-    """An encoder-decoder: a family says how to `encode`, `advance` and `read`, and has the rest from here."""
+    """An encoder, which is a front and a trunk, and a decoder: a family says what its decoder keeps of the source
+    (`begun`), how to `advance` and to `read`, and has the rest from here."""
+
+    source_embedding: Front
+    encoder: Trunk
 
     def encode(self, source: Padded, site: Site = Site()) -> S:
-        """Read the sources: the state before the first word."""
+        """Read the sources: the state before the first token."""
+        steps: Steps = self.source_embedding(source, site / "source")
+        return self.begun(self.encoder.read(steps, site.over("source") / "encoder"))
+
+    def begun(self, encoded: Steps) -> S:
+        """The decoder's state before the first token."""
         raise NotImplementedError  # abstract
 
     def forward(self, source: Padded, target: Tensor, site: Site = Site()) -> Tensor:
-        """Logits (B, T, V) of the word after each of target (B, T), which begins with `start`."""
+        """Logits (B, T, V) of the token after each of target (B, T), which begins with `start`."""
         return self.head(self.advance(target, self.encode(source, site), site)[0])
 
     def begin(self, batch: Padded, prefix: Padded | None = None) -> S:
         return self.after(prefix, self.encode(batch))
-
-
-def check_source(source: Padded) -> None:
-    shortest, longest = torch.aminmax(source.lengths)
-    if shortest < 1 or longest > source.tokens.shape[1]:
-        lengths = f"{int(shortest)} to {int(longest)}"
-        raise UserError(f"source lengths {lengths} in rows of {source.tokens.shape[1]}; use 1 to that")

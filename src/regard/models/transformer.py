@@ -1,20 +1,21 @@
 """The Transformer encoder-decoder [Vaswani+ 2017, figure 1]."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.attention.cache import KV, Past
 from regard.attention.mask import Mask
 from regard.attention.position import input_position, steps
 from regard.attention.site import Site
 from regard.models.config import TransformerConfig
-from regard.models.seq2seq import Seq2seq, check_source, word_tables
-from regard.nn.embed import Embedding, OutputHead
+from regard.models.seq2seq import Seq2seq, fronts
+from regard.nn.embed import OutputHead
+from regard.nn.front import Steps
 from regard.nn.norm import make_norm
 from regard.nn.stack import Memory, Stack
-from regard.shapes import Padded
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,8 +23,8 @@ class TransformerState:
     """Of N rows: the source's keys and values by layer, those of the output so far, and where each row began."""
 
     memory: tuple[KV, ...]
-    lengths: Tensor  # of the sources (N,)
-    rows: Tensor  # the sentence of each row (N,): while it stays the same, the memory need not be copied
+    mask: Mask  # of the sources
+    rows: Tensor  # the source of each row (N,): while it stays the same, the memory need not be copied
     past: Past
 
     def select(self, index: Tensor) -> "TransformerState":
@@ -31,7 +32,7 @@ class TransformerState:
         if torch.equal(rows, self.rows):
             return replace(self, past=past)
         memory = tuple(kv.select(index) for kv in self.memory)
-        return replace(self, memory=memory, lengths=self.lengths[index], rows=rows, past=past)
+        return replace(self, memory=memory, mask=self.mask.select(index), rows=rows, past=past)
 
 
 class Transformer(Seq2seq[TransformerState]):
@@ -41,33 +42,26 @@ class Transformer(Seq2seq[TransformerState]):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(config)
-        source, target, output = word_tables(config, config.width)
-        self.source_embedding = self._embedding(source)
-        self.target_embedding = self._embedding(target)
+        scaled = config.scaled_embedding
+        self.source_embedding, self.target_embedding, output = fronts(config, config.width, self._parts, scaled=scaled)
         self.encoder = Stack(config, config.encoder_layers)
         self.decoder = Stack(config, config.decoder_layers, cross=True)
         self.head = OutputHead(output, bias=config.output_bias)
         self.longest = config.position.max_length
 
-    def _embedding(self, table: nn.Parameter) -> Embedding:
+    def _parts(self) -> dict[str, Any]:
         config = self.config
-        position = input_position(config.position, config.width)
         norm = make_norm(config.norm, config.width, config.norm_eps) if config.embedding_norm else None
-        return Embedding(table, position=position, scaled=config.scaled_embedding, norm=norm, dropout=config.dropout)
+        return {"position": input_position(config.position, config.width), "norm": norm, "dropout": config.dropout}
 
-    def encode(self, source: Padded, site: Site = Site()) -> TransformerState:
-        check_source(source)
-        positions = torch.arange(source.tokens.shape[1], device=source.tokens.device)[None]
-        x = self.source_embedding(source.tokens, positions, source.lengths, site / "source")
-        encoded = self.encoder(x, mask=Mask.padding(source.lengths), site=site.over("source") / "encoder")
-        memory = self.decoder.project_kv(encoded.x)
-        rows = torch.arange(len(source), device=x.device)
-        return TransformerState(memory, source.lengths, rows, self.decoder.nothing_yet(len(source)))
+    def begun(self, encoded: Steps) -> TransformerState:
+        memory, rows = self.decoder.project_kv(encoded.x), torch.arange(len(encoded.x), device=encoded.x.device)
+        return TransformerState(memory, encoded.mask, rows, self.decoder.nothing_yet(len(rows)))
 
     def advance(self, tokens: Tensor, state: TransformerState, site: Site = Site()) -> tuple[Tensor, TransformerState]:
         num_keys = state.past.num_keys + tokens.shape[1]
         positions, _ = steps(tokens.shape[1], num_keys, state.past.starts, tokens.device)
-        x = self.target_embedding(tokens, positions, None, site / "target")
-        memory = Memory(state.memory, Mask.padding(state.lengths))
+        x = self.target_embedding.embed(tokens, positions, site / "target")
+        memory = Memory(state.memory, state.mask)
         stacked = self.decoder(x, mask=Mask.causal(), memory=memory, past=state.past, site=site / "decoder")
         return stacked.x, replace(state, past=stacked.past)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from regard.attention.site import Site
 from regard.decode.stepper import State, Step
 from regard.nn.embed import OutputHead
+from regard.nn.front import Steps
 from regard.shapes import Padded
 
 S = TypeVar("S", bound=State)
@@ -56,6 +57,11 @@ class LanguageModel(Writer[S]):
     def nothing_yet(self, rows: int) -> S:
         """The state before the first token."""
         raise NotImplementedError  # abstract
+
+    def hidden(self, batch: Padded, site: Site = Site()) -> Steps:
+        """The last layer's vectors of whole texts; padding comes after them, and is not seen."""
+        x, _ = self.advance(batch.tokens, self.nothing_yet(len(batch)), site)
+        return Steps.of(x, batch.lengths)
 
     def forward(self, tokens: Tensor, site: Site = Site()) -> Tensor:
         """Logits (B, T, V) of the word after each of tokens (B, T)."""

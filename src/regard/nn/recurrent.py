@@ -1,7 +1,7 @@
 """Recurrent layers (RNN, LSTM, GRU): bidirectional, stacked, residual, over sentences of different lengths."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +10,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.attention.site import Site
 from regard.nn.config import RecurrentLayersConfig
+from regard.nn.front import Steps
 
 CELLS: dict[str, Callable[..., nn.RNNBase]] = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
 SHUT = 1e4  # added to a gate, it is open to the last bit whatever else is said; taken away, shut
@@ -59,6 +60,11 @@ class RecurrentLayers(nn.Module):
             x = x + y if self.config.residual and i else y
             ends.append(end)
         return Recurred(x, torch.stack(ends, dim=1))
+
+    def read(self, steps: Steps, site: Site = Site()) -> Steps:
+        """As an encoder."""
+        run = self(steps.x, lengths=steps.lengths, site=site)
+        return replace(steps, x=run.x, state=run.state)
 
     def ahead(self, x: Tensor) -> Ahead:
         """For steps in one direction, where x (B, T, C) is the front of what each takes in."""

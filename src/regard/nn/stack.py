@@ -1,7 +1,7 @@
 """Block and Stack: the trunk of encoders, decoders and everything built like them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,7 @@ from regard.attention.position import Places, layer_position, steps
 from regard.attention.site import Site
 from regard.nn.config import StackConfig
 from regard.nn.feedforward import FeedForward
+from regard.nn.front import Steps
 from regard.nn.norm import Residual, make_norm
 
 
@@ -79,6 +80,10 @@ class Stack(nn.Module):
         last = config.placement == "pre"
         self.norm = make_norm(config.norm, config.width, config.norm_eps) if last else nn.Identity()
 
+    def read(self, steps: Steps, site: Site = Site()) -> Steps:
+        """As an encoder."""
+        return replace(steps, x=self(steps.x, mask=steps.mask, places=steps.places, site=site).x)
+
     def project_kv(self, memory: Tensor) -> tuple[KV, ...]:
         """What each layer's cross-attention keeps of an encoder's output (B, S, C)."""
         return tuple(block.cross_attention.project_kv(memory) for block in self.blocks)  # type: ignore[operator, union-attr]
@@ -90,16 +95,18 @@ class Stack(nn.Module):
         mask: Mask = Mask(),
         memory: Memory | None = None,
         past: Past | None = None,
+        places: Tensor | None = None,
         site: Site = Site(),
     ) -> Stacked:
-        """x (B, T, C) continues the past."""
+        """x (B, T, C) continues the past; its places (1|B, T) are counted, unless they are given."""
         starts = past.starts if past else None
         num_keys = x.shape[1] + (past.num_keys if past else 0)
-        mask, places = mask.shifted(starts), steps(x.shape[1], num_keys, starts, x.device)
+        both = steps(x.shape[1], num_keys, starts, x.device) if places is None else (places, places)
+        mask = mask.shifted(starts)
         caches = []
         for i, block in enumerate(self.blocks):
             kv, across = (memory.layers[i], memory.mask) if memory else (None, Mask())
-            x, cache = block(x, mask, past.layers[i] if past else None, places, kv, across, site / i)
+            x, cache = block(x, mask, past.layers[i] if past else None, both, kv, across, site / i)
             caches.append(cache)
         return Stacked(self.norm(x), Past(tuple(caches), starts))
 

@@ -1,7 +1,7 @@
 """How examples become rows of ids, and rows become batches."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -83,9 +83,8 @@ class Batch:
     """Units that are read at once."""
 
     rows: list[Row]
-    texts: Padded
-    segments: Tensor
-    """1 in second parts, 0 elsewhere (B, T)."""
+    items: Padded
+    """Of which segments are 1 in second parts, 0 elsewhere."""
     groups: Tensor
     """The unit of each row (B,), counted from 0."""
     within: Tensor
@@ -94,18 +93,19 @@ class Batch:
     @staticmethod
     def of(units: Sequence[Unit]) -> "Batch":
         rows = [row for unit in units for row in unit]
-        texts = Padded.of([row.ids for row in rows])
+        items = Padded.of([row.ids for row in rows])
         second = torch.tensor([row.second for row in rows])
-        segments = (torch.arange(texts.tokens.shape[1])[None] >= second[:, None]).long()
+        segments = (torch.arange(items.values.shape[1])[None] >= second[:, None]).long()
         groups = torch.tensor([i for i, unit in enumerate(units) for _ in unit])
         within = torch.tensor([i for unit in units for i in range(len(unit))])
-        return Batch(rows, texts, segments, groups, within)
+        return Batch(rows, replace(items, segments=segments), groups, within)
 
     @property
     def document(self) -> Tensor:
         """Whether a token is of the document (B, T)."""
-        ends = torch.tensor([row.second + len(row.spots) for row in self.rows])
-        return (self.segments == 1) & (torch.arange(self.segments.shape[1])[None] < ends[:, None])
+        first = torch.tensor([row.second for row in self.rows])[:, None]
+        place, sizes = torch.arange(self.items.values.shape[1])[None], [len(row.spots) for row in self.rows]
+        return (place >= first) & (place < first + torch.tensor(sizes)[:, None])
 
     @property
     def words(self) -> tuple[Tensor, Tensor]:

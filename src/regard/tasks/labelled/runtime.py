@@ -1,6 +1,7 @@
 """A reader, ready to answer: labels with their probabilities, numbers, choices, tags, words of a document."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -105,8 +106,6 @@ class Answerer(Runnable):
         """What each token looked at."""
         if not line.strip():
             raise UserError("the text is blank; give one to look at")
-        (row, *_), model = next(self.layout.units([self.example(line)])), self.model  # of choices the first
-        segments = Batch.of([[row]]).segments
-        return explain_source(
-            model, lambda x, site: model.see(x, segments[:, : len(x.tokens[0])], site), row.ids, shown
-        )
+        (row, *_) = next(self.layout.units([self.example(line)]))  # of choices the first
+        see = lambda rows, site: self.model.see(Batch.of([[replace(row, ids=rows[0])]]).items, site)  # noqa: E731
+        return explain_source(self.model, see, row.ids, shown)

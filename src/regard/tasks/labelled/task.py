@@ -87,12 +87,12 @@ class Reading:
 
     def loss(self, model: nn.Module, batch: Batch, carry: Carry | None, key: Key | None) -> Loss:
         site = Site.of_loss(key)
-        seen = model.see(batch.texts, batch.segments, site)  # type: ignore[operator]
+        seen = model.see(batch.items, site)  # type: ignore[operator]
         logits = model.answer(seen, batch.groups, site)  # type: ignore[operator]
         total, weight = self.question.loss(logits, batch, self.smoothing if key is not None else 0.0)
         if self.auxiliary:
-            tokens = batch.texts.tokens
-            real = torch.arange(tokens.shape[1])[None] < batch.texts.lengths[:, None] - 1
+            tokens = batch.items.tokens
+            real = torch.arange(tokens.shape[1])[None] < batch.items.lengths[:, None] - 1
             wanted = tokens[:, 1:][real[:, :-1]]
             lost = cross_entropy(model.trunk.head, seen.x[:, :-1][real[:, :-1]], wanted)  # type: ignore[union-attr, arg-type]
             total = total + self.auxiliary * weight * lost / len(wanted)
@@ -132,7 +132,7 @@ def answers(model: Any, layout: Layout, examples: Examples, tokens: int = 4096, 
     done = 0
     for names in plan(lengths, lengths, tokens, None):
         batch = Batch.of([units[i] for i in names])
-        logits = model.answer(model.see(batch.texts, batch.segments), batch.groups)
+        logits = model.answer(model.see(batch.items), batch.groups)
         for i, one in zip(names, layout.question.outputs(logits, batch), strict=True):
             told[i] = one
         done += len(names)

@@ -201,13 +201,13 @@ class Generator(Runnable):
 
     def explain(self, text: str, target: str | None = None, *, shown: int | None = None) -> "Explanation":
         """What it looked at while it read the text and went on, by itself or with the target."""
-        from regard.engine.explain import explain_text
+        from regard.engine.explain import explain
 
         (prompt,) = self.prompts([text])
         said = self.tell([text])[0][0].tokens if target is None else self._ids([target])[0]
         if len(prompt) == 1 and not said:
             said = [max(0, self.end)]
-        return explain_text(self.model, [*prompt, *said], shown=shown)
+        return explain(self.model, [[]], [[*prompt[1:], *said]], shown=shown, first=prompt[0])[0]
 
     def _ids(self, texts: Texts) -> list[list[int]]:
         return self.tokenizer.encode(listed(texts), spaced=False)

@@ -15,6 +15,7 @@ from regard.engine.explain import Explanation, explain_source
 from regard.errors import UserError
 from regard.look.look import Look
 from regard.progress import warn
+from regard.shapes import Padded
 from regard.tasks.mlm.config import EncodeOptions
 from regard.tasks.options import Texts, listed
 from regard.tasks.runnable import Evaluation, Prediction, Predictions, Runnable, Tick, check_silent, ids_of, ignore
@@ -134,7 +135,7 @@ class Encoder(Runnable):
 
     def explain(self, text: str, shown: int | None = None) -> Explanation:
         """What each token looked at."""
-        return explain_source(self.model, lambda texts, site: self.model(texts, None, site), self.read(text), shown)
+        return explain_source(self.model, lambda rows, site: self.model(Padded.of(rows), site), self.read(text), shown)
 
     def check_guesses(self) -> None:
         """Raise for a model that makes vectors only."""

@@ -39,8 +39,6 @@ class Cloze:
     """A batch of texts with blanks."""
 
     texts: Padded
-    segments: Tensor | None
-    """1 in the second part of each text, 0 before (B, T); None where there is one part."""
     other: Tensor
     """1 where the second part comes from another place (B,)."""
     chosen: Tensor
@@ -87,7 +85,7 @@ class Blanks:
         parts = torch.from_numpy(rest.astype(np.int64)) if self.pairs else None
         lengths = torch.from_numpy(last[:, 0] + 1)
         wanted, where = torch.from_numpy(tokens[chosen]), torch.from_numpy(chosen)
-        return Cloze(Padded(torch.from_numpy(shown), lengths), parts, torch.from_numpy(other[:, 0]), where, wanted)
+        return Cloze(Padded(torch.from_numpy(shown), lengths, parts), torch.from_numpy(other[:, 0]), where, wanted)
 
     def _choose(self, tokens: Ids, place: Ids, key: Key) -> tuple[Ids, Ids]:
         """Which tokens are to be guessed (B, T), and what is shown in their places (B, T)."""
@@ -148,8 +146,8 @@ def guess_blanks(model: Any, blanks: Blanks, ids: Ids, rows: int, tick: Tick = i
 
 def _told(model: Any, cloze: Cloze, site: Site) -> tuple[Tensor, Tensor | None]:
     """Logits of the words that were taken out (N, V), and of whether second parts follow or not (B, 2)."""
-    x = model(cloze.texts, cloze.segments, site)
-    follows = None if cloze.segments is None else model.follows(model.pooled(x))
+    x = model(cloze.texts, site)
+    follows = None if cloze.texts.segments is None else model.follows(model.pooled(x))
     return model.guess(x[cloze.chosen]), follows
 
 
