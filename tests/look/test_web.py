@@ -10,6 +10,7 @@ import pytest
 
 import regard
 from regard.look.look import Look, document
+from tests.look.series import series
 from tests.serve.sight import CAT, PAIRS, VIEWS, cell, chromium, expect, opened, shows, sound, taught, told, view
 
 
@@ -92,6 +93,21 @@ def test_the_heat_map_is_read_by_pointing_and_by_keys(page: Any, look: Look) -> 
     assert page.locator("text.lit").all_text_contents() == ["cat", "sieht"]
     page.keyboard.press("Shift+Tab")
     assert "cell" in told(page)
+
+
+def test_of_many_steps_of_a_series_some_are_labelled(browser: Any, tmp_path: Path) -> None:
+    path = tmp_path / "series.html"
+    series().save(path)
+    with opened(browser, path.as_uri(), offline=True) as made:
+        made.goto(path.as_uri())
+        assert made.get_by_label("Site").input_value() == "0"  # across, though another map comes last
+        assert made.locator("text[data-row]").all_text_contents() == ["rainy", "</s>"]
+        hours = [f"{hour:g}h" for hour in (i * 2.5 for i in range(40))]
+        assert made.locator("text[data-column]").all_text_contents() == hours
+        label, under = made.locator("text[data-column='20']"), cell(made, 0, 20)
+        assert abs(float(label.get_attribute("x")) - float(under.get_attribute("x"))) < 10
+        under.hover()
+        assert told(made) == "rainy ← 10h: 0.005"
 
 
 @pytest.mark.full

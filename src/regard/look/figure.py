@@ -14,14 +14,14 @@ COLUMNS = 100  # of a terminal
 LABEL = 12  # columns that target words get however many source words there are
 STACK = 20  # characters of a source word on top of one another
 CELL, FONT, GAP, SLANT = 20, 12, 6, 60  # pixels of the drawing, and degrees
-SPAN, LINE = 800, 16  # pixels of all places of a side that is no text, about, and from one label to the next
+SPAN, LINE = 800, 32  # pixels of all places of a side that is no text, about, and from one label to the next
 
 
 def spacing(axis: Axis) -> tuple[int, int]:
     """Pixels of a place, and which places are labelled: every one of a text, or else every so many."""
     size = CELL if axis.kind == "text" else max(2, min(CELL, SPAN // len(axis.labels)))
     steps = (n * axis.period for n in (1, 2, 5, 10, 20, 50, 100) if n * axis.period * size >= LINE)
-    return size, 1 if size >= LINE else next(steps, len(axis.labels))
+    return size, 1 if size == CELL else next(steps, len(axis.labels))
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,8 @@ class Look:
         }
 
     def html(self) -> str:
-        words = [word for word in self.axes["target"].words if word not in ENDS]
+        target = self.axes["target"]
+        words = [word for word in target.words if word not in ENDS and target.kind == "text"]
         return document(" ".join(words) or "attention", self.page())
 
     def save(self, path: str | Path, site: str | None = None, head: int | None = None, *, pieces: bool = False) -> None:
