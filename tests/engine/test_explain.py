@@ -1,11 +1,14 @@
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from tests.contracts.family import CONFIGS, SOURCES, a_source
 from tests.look.guard import run_on_one_step_alone
 
+from regard.data.config import VectorsConfig
 from regard.decode.config import Beam, Greedy, Sample, Search
 from regard.decode.search import decode
 from regard.engine import explain as module
@@ -83,9 +86,10 @@ def test_a_pass_that_is_too_large_is_refused_before_it_is_run(monkeypatch: pytes
     with pytest.raises(UserError, match=rf"3 tokens.*source.* 2 tokens.*output.* {held:,} .* {held - 1:,}\b"):
         explain(model, [[5, 6, 7]], [[4, 2]])
     monkeypatch.setattr(module, "MOST", held)
-    sizes(model).check(3, 2)
+    with pytest.raises(AssertionError, match="it was run"):
+        explain(model, [[5, 6, 7]], [[4, 2]])
     with pytest.raises(UserError, match=rf" {2 * held:,} .* {held:,}\b"):
-        sizes(model).check(3, 2, rows=2)
+        explain(model, [[5, 6, 7]] * 2, [[4, 2]] * 2)
 
 
 def test_long_pairs_are_looked_at_by_fewer_in_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,3 +101,15 @@ def test_long_pairs_are_looked_at_by_fewer_in_a_pass(monkeypatch: pytest.MonkeyP
     parts = [(each.start, each.stop) for each in batches(model, both, both)]
     assert parts[-3:] == [(5, 6), (6, 7), (7, 8)]
     assert [i for start, stop in parts for i in range(start, stop)] == list(range(8))
+
+
+def test_a_source_may_be_vectors_of_numbers() -> None:
+    config = replace(CONFIGS["preset-transformer_tiny"], front=VectorsConfig(features=3))
+    model, sources = build(config), [np.random.default_rng(0).random((n, 3), np.float32) for n in (5, 7)]
+    explanations = explain(model, sources, [[4, 8, 2], [2]])
+    for source, length, explanation in zip(sources, (3, 1), explanations, strict=True):
+        assert explanation.source is source
+        assert explanation.maps["encoder.0.self"].shape == (4, len(source), len(source))
+        assert explanation.maps["decoder.1.cross"].shape == (4, length, len(source))
+        assert explanation.across == ["decoder.0.cross", "decoder.1.cross"]
+        assert module.saliency(model, explanation).shape == (length, len(source))

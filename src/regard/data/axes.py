@@ -1,9 +1,6 @@
 """What stands along the sides of a map: pieces of a text, steps of a series, frames of sound, patches or nodes."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-
-from regard.data.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -12,8 +9,7 @@ class Axis:
 
     labels: list[str]
     groups: list[int]
-    period: int = 1
-    """Where not all labels have room, those at multiples of it are shown."""
+    period: int = 1  # where not all labels have room, those at multiples of it are shown
 
     @property
     def kind(self) -> str:
@@ -30,10 +26,6 @@ class Axis:
 
 class Text(Axis):
     """Pieces of a text, and which word each belongs to."""
-
-    @staticmethod
-    def of(tokenizer: Tokenizer, ids: Sequence[int]) -> "Text":
-        return Text(tokenizer.pieces(ids), tokenizer.words(ids))
 
 
 class Nodes(Axis):

@@ -1,6 +1,6 @@
 """Settings of corpora and tokenizers, free of torch."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from regard.bounds import check_bounds
@@ -64,6 +64,8 @@ class PairsConfig:
     """A corpus kept below REGARD_DATA: its name, languages and split, such as multi30k-tok/en-de/train."""
     tag: str | None = None
     """Name of the direction, such as de, in a model of several."""
+    input: InputConfig | None = field(default=None, metadata={"derived": True})
+    """What sources are, if not text."""
 
     def __post_init__(self) -> None:
         check_bounds(self)
@@ -80,9 +82,12 @@ class PairsConfig:
         return f"{self.source or self.pairs or self.corpus}{made}" + (f" → {self.target}" if self.target else "")
 
 
-def _check_parts(data: "DataConfig | TextDataConfig | LabelledDataConfig") -> None:
-    """Raise unless there is something to learn from, and one way at most to hold something out."""
+def _check_parts(data: "DataConfig | TextDataConfig | LabelledDataConfig", input: InputConfig | None = None) -> None:
+    """Raise unless there is something to learn from, and one way at most to hold something out; each part gets the
+    input that all have."""
     check_bounds(data)
+    for name in ("train", "valid") if input else ():
+        object.__setattr__(data, name, tuple(replace(part, input=input) for part in getattr(data, name)))
     if not data.train:
         raise UserError("train names no data; give at least one file or corpus of texts or examples")
     if not 0 <= data.hold_out <= 0.5 or (data.hold_out and data.valid):
@@ -108,7 +113,9 @@ class DataConfig:
     """Tokens; training pairs with a longer side are left out and counted."""
 
     def __post_init__(self) -> None:
-        _check_parts(self)
+        _check_parts(self, self.input)
+        if self.input is not None and self.target_tokenizer is not None:
+            raise UserError("target_tokenizer beside an input; the tokenizer is the target's already, so drop it")
         if self.hold_out and any(pairs.tag for pairs in self.train):
             raise UserError("hold_out is for one direction; give valid, with the same tags as train")
 
@@ -180,6 +187,8 @@ class ExamplesConfig(RunningText):
     """.tsv and .jsonl, of tagging .conll, .txt and .jsonl (all plain or .gz), of spans .json as SQuAD has it."""
     corpus: str | None = None
     """A corpus kept below REGARD_DATA: glue/SST-2/train, squad/train and so on."""
+    input: InputConfig | None = field(default=None, metadata={"derived": True})
+    """What is labelled, if not text."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,6 +209,6 @@ class LabelledDataConfig:
     """Tokens of an example at most; longer ones are cut, documents of spans are read in overlapping windows."""
 
     def __post_init__(self) -> None:
-        _check_parts(self)
+        _check_parts(self, self.input)
         if self.max_length < 5:
             raise UserError(f"max_length {self.max_length} has room for marks only; use 5 or more, say 128")

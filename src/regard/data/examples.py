@@ -5,7 +5,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, groupby
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from regard.data.config import ExamplesConfig, LabelledDataConfig
+from regard.data.input import beside, kind_of
 from regard.data.text import BROKEN, LONGEST, kept, lines, objects, strings
 from regard.errors import UserError
 from regard.files import read_regular
@@ -75,15 +76,27 @@ def examples(config: ExamplesConfig, form: Format, *, labelled: bool = True) -> 
     squad/test is every sixth article of SQuAD v1.1's development part, squad/train the other forty.
     """
     path, example = place_of(config, form), None
-    if path.name.removesuffix(".gz").endswith(".jsonl"):
+    other = None if config.input is None else kind_of(config.input)
+    if other is not None and path.name.endswith(other.many):
+        rows: Iterator[Example] = _held(path, form, other.items(path), labelled)
+    elif path.name.removesuffix(".gz").endswith(".jsonl"):
         read = objects(path, lambda value: form.read_object(value, labelled), form.such)
-        rows: Iterator[Example] = (Example(*content, number) for number, content in read)
+        rows = (Example(*content, number) for number, content in read)
     else:
         rows = form.read_file(path, config.corpus or "", labelled)
     for example in rows:
-        yield example
+        yield example if other is None else example._replace(texts=tuple(beside(each, path) for each in example.texts))
     if example is None:
         raise UserError(f"{path}: there is no example in it; give a file with at least one")
+
+
+def _held(path: Path, form: Format, items: Iterable[tuple[str, Any]], labelled: bool) -> Iterator[Example]:
+    """The examples of a file that is no list of them, but holds them."""
+    for number, (item, label) in enumerate(items, 1):
+        try:
+            yield Example(*form.read_object({"text": item, "label": label}, labelled), number)
+        except ValueError as error:
+            raise UserError(f"{path}, item {number}: {error}") from error
 
 
 def read_examples(configs: Sequence[ExamplesConfig], form: Format, *, labelled: bool = True) -> list[Example]:
@@ -122,8 +135,9 @@ def _format_of(corpus: str) -> Format:
 def place_of(config: ExamplesConfig, form: Format) -> Path:
     """The file of examples."""
     if config.file is not None:
-        if not config.file.endswith(form.endings):
-            raise UserError(f"{config.file}: {form.name} are read from files that end in {', '.join(form.endings)}")
+        endings = (*form.endings, *(kind_of(config.input).many if config.input else ()))
+        if not config.file.endswith(endings):
+            raise UserError(f"{config.file}: {form.name} are read from files that end in {', '.join(endings)}")
         return Path(config.file)
     name = config.corpus or ""
     if name not in CORPORA:

@@ -8,12 +8,14 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
 
 from regard.data.config import PairsConfig
+from regard.data.input import beside, kind_of
 from regard.data.made import MADE, check_split
 from regard.errors import UserError
 from regard.files import cannot_read, open_hashed, open_regular
@@ -79,11 +81,17 @@ def pairs(config: PairsConfig) -> Iterator[Pair]:
     """The pairs that a recipe names, in order; a side may be blank."""
     paths = files_of(config)
     both: Iterable[tuple[str, ...]]
-    if not paths:
+    if config.input is not None and len(paths) == 1 and config.corpus is None:
+        listed = pairs(replace(config, input=None))
+        both = ((beside(source, paths[0]), target) for source, target, *_ in listed)
+    elif not paths:
         name, split = str(config.corpus).split("/")
         both = MADE[name](split)
     elif len(paths) == 2:
-        both = _aligned(*paths)
+        ours = lines(paths[0], strict=True)
+        if config.input is not None:
+            ours = (item for item, _ in kind_of(config.input).items(paths[0]))
+        both = _aligned(paths[0], paths[1], ours)
     elif paths[0].name.removesuffix(".gz").endswith(".jsonl"):
         such = '{"source": "a cat", "target": "eine Katze"}'
         both = (pair for _, pair in objects(paths[0], lambda it: strings([it["source"], it["target"]]), such))
@@ -162,8 +170,8 @@ def _decode(raw: bytes, path: Path, number: int, start: int) -> str:
         raise UserError(f"{path}, line {number}: {wrong}; {remedy}") from error
 
 
-def _aligned(source: Path, target: Path) -> Iterator[tuple[str, str]]:
-    ours, theirs = lines(source, strict=True), lines(target, strict=True)
+def _aligned(source: Path, target: Path, ours: Iterator[str]) -> Iterator[tuple[str, str]]:
+    theirs = lines(target, strict=True)
     for number, (left, right) in enumerate(zip_longest(ours, theirs)):
         if left is None or right is None:
             longer = number + 1 + sum(1 for _ in (theirs if left is None else ours))

@@ -18,10 +18,14 @@ from tokenizers import Tokenizer as Library
 
 from regard import files
 from regard.bounds import check_bound
+from regard.data.axes import Text
 from regard.data.config import NUM_BYTES, NUM_CONTROLS, TokenizerConfig, TokenizerKind
+from regard.data.input import Input
 from regard.data.library import BYTES, MISSING, MODELS, label, learn, prepared, set_parts, valid_unicode, word_numbers
 from regard.data.parts import load_library, no_panic
+from regard.data.text import lines
 from regard.errors import UserError
+from regard.shapes import Row
 
 PADDING, START, END, UNKNOWN = range(NUM_CONTROLS)
 NAMES = ("<pad>", "<start>", "</s>", "<unk>")
@@ -41,6 +45,7 @@ class Tokenizer:
     """The id that ends a text."""
     frame: tuple[Sequence[int], Sequence[int]] = ((), (END,))
     """Ids before and after every text."""
+    front = None  # an Embedding
     new_words: tuple[str, ...] = ()
     """Words that became tokens of their own after the tokenizer was trained; theirs are the last ids."""
     _new: re.Pattern[str] | None = None
@@ -113,6 +118,15 @@ class Tokenizer:
         more._new = re.compile(rf"((?:{'^ ?| ' if self._drops_space else ' '})(?:{known})(?!\w))")
         return more
 
+    def lines(self, path: Path) -> Iterator[str]:
+        """Undecodable bytes become U+FFFD."""
+        return lines(path, strict=False)
+
+    def read(self, texts: Sequence[str], tag: str | None = None) -> list[Row]:
+        """Sources as a model reads them: the direction's tag if there is one, the words, the end mark."""
+        first = [] if tag is None else [self.tag_id(tag)]
+        return [self.framed([*first, *ids]) for ids in self.encode(texts)]
+
     def encode(self, texts: Sequence[str], *, spaced: bool = True) -> list[list[int]]:
         """Ids of each text, without start and end; not `spaced`, texts are as they are, parts of a running one."""
         return [ids for ids, _ in self._rows(self._ready(texts, spaced), places=False)]
@@ -181,6 +195,9 @@ class Tokenizer:
         """A label to print for each id."""
         self._check(ids)
         return [self._controls.get(i) or label(self._bytes[i]) for i in ids]
+
+    def axis(self, ids: Sequence[int]) -> Text:
+        return Text(self.pieces(ids), self.words(ids))
 
     def words(self, ids: Sequence[int]) -> list[int]:
         """A group for each id: pieces of one word share a number, a control token has its own."""
@@ -288,10 +305,15 @@ class ForeignTokenizer(Tokenizer):
 
 @dataclass(frozen=True, eq=False)
 class Tokenizers:
-    """Of the source and of the target; often the same."""
+    """What sources go in by, text or not, and the target's tokenizer; often one and the same."""
 
-    source: Tokenizer
+    source: Input
     target: Tokenizer
+
+    @property
+    def text(self) -> Tokenizer:
+        """The source's."""
+        return text_of(self.source)
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -301,12 +323,17 @@ class Tokenizers:
     def extended(self, words: Sequence[str]) -> "Tokenizers":
         """Both with words more."""
         target = self.target.extended(words)
-        return Tokenizers(target if self.source is self.target else self.source.extended(words), target)
+        return Tokenizers(target if self.source is self.target else self.text.extended(words), target)
 
-    def read(self, texts: Sequence[str], tag: str | None = None) -> list[list[int]]:
-        """Sources as a model reads them: the direction's tag if there is one, the words, the end mark."""
-        first = [] if tag is None else [self.source.tag_id(tag)]
-        return [self.source.framed([*first, *ids]) for ids in self.source.encode(texts)]
+    def read(self, texts: Sequence[str], tag: str | None = None) -> list[Row]:
+        return self.source.read(texts, tag)
+
+
+def text_of(own: Input) -> Tokenizer:
+    """An input that is a tokenizer."""
+    if not isinstance(own, Tokenizer):
+        raise UserError("this is for models that read text, and this one reads something else")
+    return own
 
 
 @no_panic()

@@ -10,9 +10,11 @@ from regard.engine.prepare import Prepared, prepared_of, refusal
 from regard.errors import UserError
 from regard.models.config import ModelConfig
 from regard.progress import warn
+from regard.shapes import Row
 
 EngineName = Literal["auto", "torch", "native"]
 Rows = Sequence[Sequence[int]]
+Sources = Sequence[Row]  # as encoders take them; or prompts
 Tick = Callable[[int], None] | None  # is told how many are done
 Heard = Callable[[list[int]], bool] | None  # is told what an output is so far, after each word; True ends it
 
@@ -26,7 +28,7 @@ class Engine(Protocol):
         ...
 
     def decode(
-        self, sources: Rows, search: Search, *, tick: Tick = None, heard: Heard = None, prefixes: Rows | None = None
+        self, sources: Sources, search: Search, *, tick: Tick = None, heard: Heard = None, prefixes: Rows | None = None
     ) -> list[list[Hypothesis]]:
         """For each source, or prompt, its hypotheses, best first, which begin with the prefix given for it."""
         ...

@@ -14,17 +14,17 @@ from torch import Tensor, nn
 
 from regard.attention.multihead import MultiheadAttention
 from regard.attention.site import ACROSS, Axes, Site, Trace
-from regard.engine.engine import Rows
+from regard.engine.engine import Rows, Sources
 from regard.errors import UserError
 from regard.models.seq2seq import Seq2seq
 from regard.models.writer import LanguageModel
-from regard.shapes import Padded
+from regard.shapes import Padded, Row
 
 LIKELY = 5  # words that are told of each step
 MOST = 3 << 26  # numbers that a pass may hold at once, of 4 bytes each: 0.8 GB
 TOGETHER = 64  # pairs of a pass, at most
 ROWS = 256  # steps whose probabilities are computed at once
-Run = Callable[[Rows, Rows, Site], Any]  # a pass over sources and their outputs
+Run = Callable[[Sources, Rows, Site], Any]  # a pass over sources and their outputs
 Choices = list[list[tuple[int, float]]]  # at each step the likeliest words, with their probabilities
 
 
@@ -36,7 +36,7 @@ class Explanation:
     token t; and "taken", the token before, which that step was given.
     """
 
-    source: Sequence[Any]
+    source: Any  # a Row
     target: list[int]
     log_probs: Tensor
     likely: Choices
@@ -68,7 +68,7 @@ class Sizes:
     """How many numbers a traced pass holds, from a trial over one step of a source and of its output."""
 
     @torch.no_grad()
-    def __init__(self, model: nn.Module, run: Run, source: Sequence[Any], output: Sequence[int]) -> None:
+    def __init__(self, model: nn.Module, run: Run, source: Row, output: Sequence[int]) -> None:
         trace = Trace()
         logits = run([source[:1]], [output[:1]], Site(trace=trace))
         self.vocabulary = logits.shape[-1] if output else 0
@@ -84,19 +84,8 @@ class Sizes:
         maps = [heads * lengths[rows] * lengths[columns] for heads, rows, columns in self.sites] or [0]
         return sum(maps) + self.beside * max(maps) + (target + ROWS) * self.vocabulary, maps[-1]
 
-    def check(self, source: int, target: int, rows: int = 1, shown: int | None = None) -> None:
-        """Refuse a pass over so many tokens on each side before it is run: one that would hold more than MOST numbers,
-        or whose last map has more than the `shown` that somebody will look at."""
-        held, last = self.numbers(source, target)
-        counts = {"source": source, "output": target}
-        sides = " and ".join(f"{count:,} tokens of the {side}" for side, count in counts.items() if count)
-        if rows * held > MOST:
-            raise UserError(f"{sides} need {rows * held:,} numbers to be looked at, over {MOST:,}; take shorter texts")
-        if shown is not None and last > shown:
-            raise UserError(f"{sides} have a map of {last:,} weights; at most {shown:,} are shown; take shorter texts")
 
-
-def batches(model: Seq2seq[Any], sources: Rows, outputs: Rows) -> Iterator[slice]:
+def batches(model: Any, sources: Sources, outputs: Rows) -> Iterator[slice]:
     """Pairs in order, as many in each pass as take a quarter of what it may hold, and at least one."""
     start = 0
     while start < len(sources):
@@ -118,7 +107,7 @@ def likelihood(model: LanguageModel[Any], tokens: Sequence[int], last: int) -> t
 
 
 def explain_source(
-    model: nn.Module, read: Callable[[Rows, Site], Any], source: Sequence[Any], shown: int | None = None
+    model: nn.Module, read: Callable[[Sources, Site], Any], source: Row, shown: int | None = None
 ) -> Explanation:
     """Of a model without an output, by its pass over sources: what each step of this one looked at."""
     run: Run = lambda rows, _, site: read(rows, site)  # noqa: E731
@@ -130,27 +119,34 @@ def explain_source(
 
 @torch.no_grad()
 def explain(
-    model: Any, sources: Rows, outputs: Rows, trace: Trace | None = None, shown: int | None = None,
+    model: Any, sources: Sources, outputs: Rows, trace: Trace | None = None, shown: int | None = None,
     *, first: int | None = None, run: Run | None = None,
 ) -> list[Explanation]:  # fmt: skip
     """For each source of a batch and its output (tokens as a search gives them, or any others); the sources of a model
-    that has none are empty, and its outputs preceded by `first`."""
+    that has none are empty, and its outputs preceded by `first`. A pass that would hold more than MOST numbers, or of
+    which the last map has more than the `shown` that somebody will look at, is refused before it is run."""
     if len(outputs) != len(sources):
         raise UserError(f"{len(outputs)} outputs for {len(sources)} sources; give one for each")
     trace, first, explanations = trace or Trace(), model.start if first is None else first, []
     run = run or partial(_run, model, first)
-    longest, nothing = [max(map(len, rows)) for rows in (sources, outputs)], (torch.zeros(0), Choices())
-    Sizes(model, run, sources[0], outputs[0]).check(longest[0], longest[1], len(sources), shown)
+    source, target = max(map(len, sources)), max(map(len, outputs))
+    held, last = Sizes(model, run, sources[0], outputs[0]).numbers(source, target)
+    counts = {"source": source, "output": target}
+    sides = " and ".join(f"{count:,} tokens of the {side}" for side, count in counts.items() if count)
+    if (held := held * len(sources)) > MOST:
+        raise UserError(f"{sides} need {held:,} numbers to be looked at, more than {MOST:,}; take shorter texts")
+    if shown is not None and last > shown:
+        raise UserError(f"{sides} have a map of {last:,} weights; at most {shown:,} are shown; take shorter texts")
     logits, maps, axes = run(sources, outputs, Site(trace=trace)), trace.maps(), trace.axes
-    for i, (source, output) in enumerate(zip(sources, outputs, strict=True)):
-        steps = _told(logits[i, : len(output)], output) if output else nothing
-        lengths = {"source": len(source), "target": len(output), "taken": len(output)}
+    for i, (row, output) in enumerate(zip(sources, outputs, strict=True)):
+        steps = _told(logits[i, : len(output)], output) if output else (torch.zeros(0), Choices())
+        lengths = {"source": len(row), "target": len(output), "taken": len(output)}
         own = {path: maps[path][i, :, : lengths[rows], : lengths[columns]] for path, (rows, columns) in axes.items()}
-        explanations.append(Explanation(source, list(output), *steps, own, axes, first))
+        explanations.append(Explanation(row, list(output), *steps, own, axes, first))
     return explanations
 
 
-def _run(model: Any, first: int, sources: Rows, outputs: Rows, site: Site) -> Tensor:
+def _run(model: Any, first: int, sources: Sources, outputs: Rows, site: Site) -> Tensor:
     """Logits of a model that writes, after a source or, where these are empty, alone."""
     target = Padded.of(outputs).tokens
     taken = torch.cat((torch.full_like(target[:, :1], first), target[:, :-1]), 1)

@@ -13,7 +13,7 @@ import numpy as np
 
 from regard.decode.config import Beam, Hypothesis, Sample, Search
 from regard.engine.build import library
-from regard.engine.engine import Heard, Rows, Tick
+from regard.engine.engine import Heard, Rows, Sources, Tick
 from regard.engine.prepare import Array, Prepared, Settings, rotations, sinusoids
 from regard.errors import UserError
 from regard.rng import Key
@@ -105,7 +105,7 @@ class NativeEngine:
         return f"native, {small}, {LEVELS[self.level]}, {self.threads} thread{'s'[: self.threads > 1]}"
 
     def decode(
-        self, sources: Rows, search: Search, *, tick: Tick = None, heard: Heard = None, prefixes: Rows | None = None
+        self, sources: Sources, search: Search, *, tick: Tick = None, heard: Heard = None, prefixes: Rows | None = None
     ) -> list[list[Hypothesis]]:
         if not sources:
             return []

@@ -75,6 +75,8 @@ def refusal(config: ModelConfig) -> str | None:
     """Why the native engine cannot have a model, or None."""
     if not isinstance(config, TransformerConfig | GptConfig):
         return f"kind: {config.kind}, only transformer and gpt"
+    if isinstance(config, TransformerConfig) and config.front is not None:
+        return f"front: {config.front.kind}, only text"
     if config.end < 0:
         return "end: none, only a token"
     scores, activations = ("scaled_dot", "dot"), (*ACTIVATIONS, *GATED)

@@ -1,6 +1,6 @@
 """The torch engine: any Stepper and any search, in batches of like length. The reference for every other engine."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -12,7 +12,7 @@ from regard.decode.config import Beam, Hypothesis, Search
 from regard.decode.filters import Filter, ForcedPrefix, Halt, Listen
 from regard.decode.search import decode
 from regard.decode.stepper import Stepper
-from regard.engine.engine import Heard, Rows, Tick
+from regard.engine.engine import Heard, Rows, Sources, Tick
 from regard.shapes import Padded, by_length
 
 LEAST = 8  # sentences that are worth a thread of their own
@@ -33,7 +33,7 @@ class TorchEngine:
     about = "torch, float32"
 
     def decode(
-        self, sources: Rows, search: Search, *, tick: Tick = None, heard: Heard = None, prefixes: Rows | None = None
+        self, sources: Sources, search: Search, *, tick: Tick = None, heard: Heard = None, prefixes: Rows | None = None
     ) -> list[list[Hypothesis]]:
         halt = Halt()
         filters: list[Filter] = [halt, *([] if heard is None else [Listen(heard, self.model.end)])]
@@ -56,7 +56,7 @@ class TorchEngine:
                     tick(done)
         return results
 
-    def _batches(self, sources: Sequence[Sequence[int]], search: Search) -> Iterator[list[int]]:
+    def _batches(self, sources: Sources, search: Search) -> Iterator[list[int]]:
         """Sentences by their numbers: as many as asked for, or as `tokens` holds, a beam counting each hypothesis."""
         size = search.size if isinstance(search, Beam) else 1
         told = search.max_length if self.prompted else 0

@@ -55,11 +55,11 @@ def export(loaded: Loaded, kind: str, out: Path, texts: Sequence[str] = (), prec
         texts, rows = read_texts(loaded, texts)
         if kind == "native":
             summary = _native(loaded, folder, rows, precision)
-        elif "words" in tokenizers.source.content():  # its ids are not those of its library's file
+        elif "words" in tokenizers.text.content():  # its ids are not those of its library's file
             summary, _ = FORMATS[kind](loaded, folder, rows)
             summary += "; without a tokenizer: use the sentencepiece models that it came with"
         else:
-            for place, tokenizer in zip(_sides(folder, loaded), (tokenizers.source, tokenizers.target), strict=True):
+            for place, tokenizer in zip(_sides(folder, loaded), (tokenizers.text, tokenizers.target), strict=True):
                 write_tokenizer(place, tokenizer, loaded)
             summary, outputs = FORMATS[kind](loaded, folder, rows)
             _check_words(loaded, folder, texts, rows, outputs)
@@ -146,7 +146,7 @@ def _huggingface(loaded: Loaded, folder: Path, rows: Rows) -> Checked:
 
 
 def _ctranslate2(loaded: Loaded, folder: Path, rows: Rows) -> Checked:
-    source, target = map(_names, _sides(folder, loaded), (loaded.words.source, loaded.words.target))
+    source, target = map(_names, _sides(folder, loaded), (loaded.words.text, loaded.words.target))
     unknown = next(name for name in ("<unk>", "[UNK]", SHOWN_UNKNOWN, target[UNKNOWN]) if name in target)
     write_ctranslate2(folder, _silenced(loaded), source, target, unknown)
     outputs = decode_ctranslate2(folder, [[source[i] for i in row] for row in rows], longest(loaded))
@@ -187,7 +187,7 @@ def _goes_on(loaded: Loaded) -> bool:
 
 def _sides(folder: Path, loaded: Loaded) -> list[Path]:
     """The folders of source and target tokenizer, which may be one."""
-    return [folder] * 2 if loaded.words.source is loaded.words.target else [folder / "source", folder / "target"]
+    return [folder] * 2 if loaded.words.text is loaded.words.target else [folder / "source", folder / "target"]
 
 
 def _check_words(loaded: Loaded, folder: Path, texts: list[str], rows: Rows, outputs: Rows) -> None:
@@ -196,7 +196,7 @@ def _check_words(loaded: Loaded, folder: Path, texts: list[str], rows: Rows, out
     running = _goes_on(loaded) and not isinstance(target, ForeignTokenizer)
     # An unknown is nothing that sub-words can mean, and nothing there.
     meant = [[i for i in ids if i != UNKNOWN or target.kind not in ("bpe", "unigram")] for ids in outputs]
-    names = _names(folders[0], loaded.words.source)
+    names = _names(folders[0], loaded.words.text)
     ours = [[names[i] for i in row] for row in rows], [target.decode(ids, spaced=not running) for ids in meant]
     reads, writes = (Library.from_file(str(folder / "tokenizer.json")) for folder in folders)
     theirs = {"tokenizers": ([each.tokens for each in reads.encode_batch(texts)], writes.decode_batch(outputs))}
@@ -211,7 +211,7 @@ def _check_words(loaded: Loaded, folder: Path, texts: list[str], rows: Rows, out
 
 def read_texts(loaded: Loaded, texts: Sequence[str]) -> tuple[list[str], Rows]:
     """Texts that leave room to write, or a few of words at random, as users write them and as the model reads them."""
-    source, model, spaced = loaded.words.source, loaded.model, not _goes_on(loaded)
+    source, model, spaced = loaded.words.text, loaded.model, not _goes_on(loaded)
     if not texts:
         draw = Key(0, ("export",)).generator()
         low, high = min(8, source.vocabulary - 1), source.vocabulary
@@ -261,7 +261,7 @@ def write_readme(folder: Path, kind: str, loaded: Loaded, name: str, texts: list
     """What a folder is, and the lines that run it by its files alone: of usage.md the parts of this format and task."""
     usage = files(__package__).joinpath("usage.md").read_text("utf-8")
     page, *parts = re.split(r"^# ([a-z][\w ]*)\n", usage, flags=re.MULTILINE)
-    sections, source = dict(zip(parts[::2], parts[1::2], strict=True)), loaded.words.source
+    sections, source = dict(zip(parts[::2], parts[1::2], strict=True)), loaded.words.text
     sides = {side: "" if source is loaded.words.target else f"{side}/" for side in ("source", "target")}
     values = {"name": name, "model": loaded.config.kind, "task": loaded.task, "version": __version__, **sides}
     values |= {"texts": json.dumps(texts, ensure_ascii=False), "longest": str(longest)}

@@ -8,7 +8,7 @@ from regard.errors import UserError
 from regard.tasks.folder import CONFIG, FORMAT, Loaded, load_folder, load_tokenizers, read_json
 from regard.tasks.registry import FORMER, spec_of
 
-MODEL_FILES = ("config.json", "tokenizer*", "vocab*", "merges*")  # beside the weights
+MODEL_FILES = ("config.json", "input.json", "tokenizer*", "vocab*", "merges*")  # beside the weights
 
 
 def placed(path: Path) -> Path:

@@ -69,7 +69,7 @@ def read_folder(folder: Path) -> Loaded:
         raise UserError(f"{path}: {'; '.join(given.problems)}")
     if config.both_ways:  # an encoder alone
         if tokenizers is not None:  # its settings do not say which these are
-            start, end, mask = (tokenizers.source.id_of(name) for name in ("[CLS]", "[SEP]", MASK))
+            start, end, mask = (tokenizers.text.id_of(name) for name in ("[CLS]", "[SEP]", MASK))
             if start is not None and end is not None and mask is not None:
                 config = replace(config, start=start, end=end, mask=mask)
         config, longest = _read_sentences(folder, config, longest)

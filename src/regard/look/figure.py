@@ -37,24 +37,20 @@ class Picture:
     """The `spacing` of source and target."""
 
     def __post_init__(self) -> None:
-        if not self.source or not self.target:
-            raise UserError("a picture needs a source word and a target word; give at least one of each")
-        if len(self.weights) != len(self.target):
-            raise UserError(f"{len(self.weights)} rows of weights for {len(self.target)} target words; give one each")
-        for i, row in enumerate(self.weights):
-            where = f"row {i + 1} of the weights ({self.target[i]!r})"
-            if len(row) != len(self.source):
-                raise UserError(f"{where} has {len(row)} entries for {len(self.source)} source words; give one each")
-            for weight in row:
-                if not -SLACK <= weight <= 1 + SLACK:
-                    raise UserError(f"{where} holds {weight}; weights lie between 0 and 1, as softmax leaves them")
+        assert self.source
+        assert self.target
+        for word, row in zip(self.target, self.weights, strict=True):
+            assert len(row) == len(self.source), f"{len(row)} weights of {word!r} for {len(self.source)} columns"
+            if odd := [weight for weight in row if not -SLACK <= weight <= 1 + SLACK]:
+                raise UserError(f"weights of {word!r} hold {odd[0]}; they lie between 0 and 1, as softmax leaves them")
 
     def terminal(self, color: bool) -> str:
         """A heat map of at most 100 columns; where the source is too long, in several panels one below another."""
         room = max(columns("".join(clusters(word))) for word in self.target)
         room = min(room, max(LABEL, COLUMNS - 1 - 2 * len(self.source)))
         panel = (COLUMNS - 1 - room) // 2
-        above, beside = _thinned(self.source, self.across), _thinned(self.target, self.down)
+        above = [word if i % self.across[1] == 0 else "" for i, word in enumerate(self.source)]
+        beside = [word if i % self.down[1] == 0 else "" for i, word in enumerate(self.target)]
         lines = [fit(self.title, COLUMNS).lstrip()] if self.title else []
         for start in range(0, len(self.source), panel):
             lines += [" " * (room + 1) + line for line in _stacked(above[start : start + panel])]
@@ -108,10 +104,6 @@ class Picture:
 
 def _clipped(weight: float) -> float:
     return min(max(weight, 0.0), 1.0)
-
-
-def _thinned(labels: list[str], spacing: tuple[int, int]) -> list[str]:
-    return [label if i % spacing[1] == 0 else "" for i, label in enumerate(labels)]
 
 
 def _shade(weight: float, color: bool) -> str:

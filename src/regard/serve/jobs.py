@@ -81,7 +81,7 @@ def align(model: Translator, job: Job, tick: Tick, part: Part) -> list[str]:
 
 def detect(model: Translator, job: Job, tick: Tick, part: Part) -> list[float]:
     """How many tokens of the model's source language a character of each text takes: fewer fit better."""
-    rows = model.tokenizers.source.encode(job["texts"])
+    rows = model.tokenizers.text.encode(job["texts"])
     return [len(row) / max(1, len(text)) for row, text in zip(rows, job["texts"], strict=True)]
 
 

@@ -11,6 +11,8 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from regard.bounds import check_bound
+from regard.data.input import FILE as INPUT
+from regard.data.input import load_input
 from regard.data.tokenizer import Tokenizer, Tokenizers
 from regard.decode.config import Search
 from regard.engine.prepare import NATIVE, Array, Prepared, UnfitError, packed, prepare, prepared_of, read_arrays
@@ -70,26 +72,36 @@ def loaded_of(
     return Loaded(task, model.config, tokenizers, search, max_length, name, make, native, folder)
 
 
+JOINT, SOURCE, TARGET = "tokenizer.json", "tokenizer-source.json", "tokenizer-target.json"
+
+
 def save_tokenizers(folder: Path, tokenizers: Tokenizers) -> None:
-    """Once, before the first step."""
-    if tokenizers.source is tokenizers.target:
-        tokenizers.source.save(folder / "tokenizer.json")
+    """Once, before the first step; an input that is no tokenizer comes last, as there may be no other."""
+    source, target = tokenizers.source, tokenizers.target
+    if source is target:
+        target.save(folder / (JOINT if target.front is None else INPUT))
+    elif source.front is None:
+        source.save(folder / SOURCE)
+        target.save(folder / TARGET)
     else:
-        tokenizers.source.save(folder / "tokenizer-source.json")
-        tokenizers.target.save(folder / "tokenizer-target.json")
+        target.save(folder / TARGET)
+        source.save(folder / INPUT)
 
 
 def has_tokenizers(folder: Path) -> bool:
     """Whether all are there: a kill may have come between the two."""
-    joint, *both = ((folder / f"tokenizer{side}.json").exists() for side in ("", "-source", "-target"))
-    return joint or all(both)
+    joint, source, target, other = ((folder / name).exists() for name in (JOINT, SOURCE, TARGET, INPUT))
+    return joint or other or (source and target)
 
 
 def load_tokenizers(folder: Path) -> Tokenizers:
-    if (folder / "tokenizer.json").exists():
-        joint = Tokenizer.load(folder / "tokenizer.json")
+    if (folder / INPUT).exists():
+        other: Any = load_input(folder / INPUT)  # where there is no target, it stands for its tokenizer
+        return Tokenizers(other, Tokenizer.load(folder / TARGET) if (folder / TARGET).exists() else other)
+    if (folder / JOINT).exists():
+        joint = Tokenizer.load(folder / JOINT)
         return Tokenizers(joint, joint)
-    return Tokenizers(*(Tokenizer.load(folder / f"tokenizer-{side}.json") for side in ("source", "target")))
+    return Tokenizers(Tokenizer.load(folder / SOURCE), Tokenizer.load(folder / TARGET))
 
 
 def save_model(folder: Path, model: Any, task: str, search: Search, max_length: int, metrics: dict[str, float]) -> None:

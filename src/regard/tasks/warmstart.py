@@ -33,7 +33,8 @@ def begin(model: nn.Module, folder: Path, base: Loaded | None, marks: bool = Fal
     if base is None:
         return NOTHING_NEW
     now, before = load_tokenizers(folder), base.words
-    grown = Grown(origins(now.source, before.source, marks), origins(now.target, before.target, marks))
+    source = origins(now.text, before.text, marks) if now.source.front is None else []
+    grown = Grown(source, origins(now.target, before.target, marks) if now.target.front is None else [])
     take_weights(model, base.model, base.folder, grown)
     return grown
 

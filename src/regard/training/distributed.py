@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, distributed, nn
 
 from regard.decode.config import Hypothesis, Search
-from regard.engine.engine import Engine
+from regard.engine.engine import Engine, Sources
 from regard.errors import StoppedError
 from regard.rng import Key
 
@@ -116,7 +116,7 @@ class SharedEngine:
         self.engine, self.world = engine, world
         self.about = engine.about
 
-    def decode(self, sources: Sequence[Sequence[int]], search: Search, **how: Any) -> list[list[Hypothesis]]:
+    def decode(self, sources: Sources, search: Search, **how: Any) -> list[list[Hypothesis]]:
         mine = [hypotheses[0] for hypotheses in self.engine.decode(self.world.share(sources), search, **how)]
         lengths = self.world.rows(torch.tensor([max((len(h.tokens) for h in mine), default=0)]))
         table = torch.full((len(mine), int(lengths.max()) + 3), -1.0, dtype=torch.float64)

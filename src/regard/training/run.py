@@ -263,7 +263,10 @@ def _same_run(out: Path, recipe: BaseRecipe, inputs: Sequence[Path], goes_on: bo
     if changed and (files or other_data or not begun):
         shutil.rmtree(out / "store", ignore_errors=True)
         # Where nothing was trained yet, the tokenizers belong to the old recipe too.
-        for leftover in [*out.glob("valid.*"), *([] if begun else out.glob("tokenizer*.json"))]:
+        for leftover in [
+            *out.glob("valid.*"),
+            *([] if begun else [*out.glob("tokenizer*.json"), *out.glob("input.json")]),
+        ]:
             leftover.unlink(missing_ok=True)
     if changed or not (stored.exists() and (out / INPUTS).exists()):
         write(stored, recipes.dump(recipe).encode())

@@ -16,7 +16,7 @@ from regard.tasks.labelled.question import Answer, Outputs, Question, first_answ
 class Classification(Question):
     """The likeliest of some labels."""
 
-    form = LABELS
+    form, of_text = LABELS, False
 
     def settings(self, train: Sequence[Example]) -> dict[str, Any]:
         return {"labels": labels_of({example.answer for example in train})}

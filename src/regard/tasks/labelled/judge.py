@@ -26,8 +26,9 @@ class LabelledJudge(Judge):
         form = question_of(self.recipe.task).form
         if self.data is None:
             return split(self.recipe.data, form)[1]
-        kind = "file" if Path(self.data).is_file() else "corpus"
-        return read_examples([ExamplesConfig(**{kind: self.data})], form)
+        is_file, own = Path(self.data).is_file(), self.recipe.data.input
+        named = ExamplesConfig(file=self.data, input=own) if is_file else ExamplesConfig(corpus=self.data, input=own)
+        return read_examples([named], form)
 
     def check(self) -> None:
         if self.source is not None:

@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.examples import Example
-from regard.data.tokenizer import Tokenizer
+from regard.data.input import Input
+from regard.data.tokenizer import Tokenizer, text_of
 from regard.errors import UserError
 from regard.models.config import ReaderConfig
 from regard.shapes import Padded
+from regard.shapes import Row as Ids
 from regard.tasks.labelled.question import question_of
 
 MARKS = 3  # that a decoder learns while it is tuned: before a text, between two, and where its answer is told
@@ -23,7 +25,8 @@ MARKS = 3  # that a decoder learns while it is tuned: before a text, between two
 class Row:
     """Ids that are read at once, and what is wanted of them."""
 
-    ids: list[int]
+    ids: Ids
+    """Of what is no text, vectors (T, F)."""
     second: int
     """Where its second part begins."""
     item: int
@@ -41,15 +44,19 @@ class Layout:
     """[start] a [end] b [end] for encoders [Devlin+ 2019, figure 4]; [start] a [between] b [extract] for decoders, by
     marks that follow their vocabulary [Radford+ 2018, figure 1]."""
 
-    def __init__(self, tokenizer: Tokenizer, config: ReaderConfig, max_length: int) -> None:
-        self.tokenizer, self.config, self.max_length = tokenizer, config, max_length
+    def __init__(self, own: Input, config: ReaderConfig, max_length: int) -> None:
+        self.input, self.config, self.max_length = own, config, max_length
         self.question = question_of(config.question)
-        words, trunk = tokenizer.vocabulary, config.trunk
+        words, trunk = self.input.vocabulary, config.trunk
         marked = (trunk.start, trunk.end, trunk.end) if trunk.both_ways else (words, words + 1, words + 2)
         self.first, self.between, self.last = marked
         self.numbers = {label: i for i, label in enumerate(config.labels)}
         self.cut = 0
         """Examples of which not all is read."""
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return text_of(self.input)
 
     def units(self, examples: Sequence[Example]) -> Iterator[Unit]:
         """In order."""
@@ -72,7 +79,11 @@ class Layout:
         return Row(*self.frame(*parts), item, wanted)
 
     def texts(self, item: int, example: Example, wanted: Any) -> Unit:
-        """A text, or two, perhaps in both orders."""
+        """A text, or two, perhaps in both orders; or what is no text."""
+        if self.input.front is not None:
+            (values,) = self.input.read(example.texts)
+            self.cut += len(values) > self.max_length
+            return [Row(values[: self.max_length], self.max_length, item, wanted)]
         parts = self.tokenizer.encode(example.texts)
         orders = [parts, parts[::-1]] if self.config.symmetric and len(parts) == 2 else [parts]
         return [self.row(item, wanted, *order) for order in orders]

@@ -68,6 +68,8 @@ class Question:
     form: Format
     paired: bool | None = None
     """Whether each row has two texts; None: as the data have."""
+    of_text = True
+    """Whether examples have to be text."""
 
     def settings(self, train: Sequence[Example]) -> Mapping[str, Any]:
         """Of the model, as the examples to train on have them."""

@@ -1,26 +1,25 @@
 """A reader, ready to answer: labels with their probabilities, numbers, choices, tags, words of a document."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from regard.data.axes import Text
+from regard.data.axes import Axis
 from regard.data.config import ExamplesConfig
 from regard.data.examples import CORPORA, Example, read_examples
-from regard.engine.explain import Explanation, explain_source
 from regard.errors import UserError
 from regard.files import write
-from regard.look.look import Look
 from regard.metrics.labels import label_scores
 from regard.progress import Progress, warn
+from regard.shapes import Row
 from regard.tasks.labelled.config import AnswerOptions, ExamplesEvaluation
 from regard.tasks.labelled.layout import Batch, Layout
 from regard.tasks.labelled.question import Answer, Question, metrics_of
 from regard.tasks.labelled.task import answers
 from regard.tasks.options import Texts, listed
-from regard.tasks.runnable import TOGETHER, Evaluation, Prediction, Predictions, Runnable, Tick, check_silent, ignore
+from regard.tasks.runnable import TOGETHER, Evaluation, Prediction, Predictions, Runnable, Tick, ignore
 
 MARKS = ("[start]", "[between]", "[extract]")  # of decoders, which no tokenizer knows
 
@@ -49,7 +48,8 @@ class Answerer(Runnable):
         """Metrics on a file of labelled examples, or on a corpus that is known by name."""
         data = str(options.data)
         named = data in CORPORA and not Path(data).exists()
-        corpus = ExamplesConfig(corpus=data) if named else ExamplesConfig(file=data)
+        front = self.layout.input.front
+        corpus = ExamplesConfig(corpus=data, input=front) if named else ExamplesConfig(file=data, input=front)
         examples = read_examples([corpus], self.question.form)
         single = not self.layout.config.pairs and self.question.paired is None
         if single and (two := next((e for e in examples if len(e.texts) > 1), None)):
@@ -67,23 +67,19 @@ class Answerer(Runnable):
         least, _, reads = self.question.reads(self.layout.config.pairs)
         return {**super().served(), "parts": least, "reads": reads}
 
-    def attend(self, text: str, target: str | None = None, *, shown: int | None = None) -> Look:
-        check_silent(target)
-        return self.look(self.explain(text, shown))
-
-    def axis(self, source: Sequence[int]) -> Text:
-        words = self.tokenizer
-        text = Text.of(words, [i for i in source if i < words.vocabulary])
-        for place, i in enumerate(source):
-            if i >= words.vocabulary:
-                text.labels.insert(place, MARKS[i - words.vocabulary])
-                text.groups.insert(place, -1 - place)
-        return text
+    def axis(self, source: Any) -> Axis:
+        own = self.tokenizers.source
+        axis = own.axis(source if own.front is not None else [i for i in source if i < own.vocabulary])
+        for place, i in enumerate(source if own.front is None else ()):
+            if i >= own.vocabulary:
+                axis.labels.insert(place, MARKS[i - own.vocabulary])
+                axis.groups.insert(place, -1 - place)
+        return axis
 
     @cached_property
     def layout(self) -> Layout:
         config: Any = self.loaded.config
-        return Layout(self.tokenizer, config, self.max_length)
+        return Layout(self.tokenizers.source, config, self.max_length)
 
     @property
     def question(self) -> Question:
@@ -102,10 +98,8 @@ class Answerer(Runnable):
         """What is said of labelled examples, and what was wanted."""
         return [each.said for each in self.answer(examples, tick)], list(map(self.question.wanted, examples))
 
-    def explain(self, line: str, shown: int | None = None) -> Explanation:
-        """What each token looked at."""
-        if not line.strip():
+    def reading(self, text: str) -> tuple[Callable[[Any, Any], Any], Row]:
+        if not text.strip():
             raise UserError("the text is blank; give one to look at")
-        (row, *_) = next(self.layout.units([self.example(line)]))  # of choices the first
-        see = lambda rows, site: self.model.see(Batch.of([[replace(row, ids=rows[0])]]).items, site)  # noqa: E731
-        return explain_source(self.model, see, row.ids, shown)
+        (row, *_) = next(self.layout.units([self.example(text)]))  # of choices the first
+        return lambda rows, at: self.model.see(Batch.of([[replace(row, ids=rows[0])]]).items, at), row.ids

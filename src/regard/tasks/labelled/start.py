@@ -7,13 +7,14 @@ from typing import Any
 
 from torch import nn
 
-from regard.data.examples import Example, place_of, split
-from regard.data.tokenizer import Tokenizer, Tokenizers
+from regard.data.examples import Example, place_of, read_examples, split
+from regard.data.input import Input, kind_of, named
+from regard.data.tokenizer import Tokenizer, Tokenizers, text_of
 from regard.errors import UserError
 from regard.models.build import build
-from regard.models.config import BertConfig, ModelConfig, ReaderConfig, Trunk
+from regard.models.config import BertConfig, ElmoConfig, ModelConfig, ReaderConfig, Trunk
 from regard.nn.lora import hold
-from regard.tasks.folder import Loaded, load_tokenizers, save_tokenizers
+from regard.tasks.folder import Loaded, has_tokenizers, load_tokenizers, save_tokenizers
 from regard.tasks.labelled.config import LabelledRecipe
 from regard.tasks.labelled.layout import MARKS, Layout, check_room
 from regard.tasks.labelled.question import question_of
@@ -23,20 +24,26 @@ from regard.tasks.warmstart import begin
 
 def files(recipe: LabelledRecipe) -> list[Path]:
     """The data files that a recipe names."""
-    form = question_of(recipe.task).form
-    return [place_of(corpus, form) for corpus in (*recipe.data.train, *recipe.data.valid)]
+    form, corpora = question_of(recipe.task).form, (*recipe.data.train, *recipe.data.valid)
+    paths = [place_of(corpus, form) for corpus in corpora]
+    items = (text for each in read_examples(corpora, form, labelled=False) for text in each.texts)
+    return paths + (named(items) if recipe.data.input else [])
 
 
 def prepare(recipe: LabelledRecipe, folder: Path, base: Loaded | None = None) -> Reading:
     """The examples to learn from, as the model that is begun with, or a new one, reads them."""
-    examples, held = split(recipe.data, question_of(recipe.task).form)
-    if base is None and not (folder / "tokenizer.json").exists():
-        trained = Tokenizer.train((text for e in examples for text in e.texts), recipe.data.tokenizer)
-        save_tokenizers(folder, Tokenizers(trained, trained))
-    tokenizer, start = load_tokenizers(folder).target, None if base is None else base.config
-    config = reader_for(recipe.model, recipe.task, tokenizer, start, examples)
+    question, other = question_of(recipe.task), recipe.data.input
+    if question.of_text and other is not None:
+        raise UserError(f"data.input {other.kind}: {recipe.task} is of text; use task: classification or regression")
+    examples, held = split(recipe.data, question.form)
+    if base is None and not has_tokenizers(folder):
+        texts = (text for e in examples for text in e.texts)
+        own: Any = kind_of(other).learned(other, texts) if other else Tokenizer.train(texts, recipe.data.tokenizer)
+        save_tokenizers(folder, Tokenizers(own, own))
+    reads, start = load_tokenizers(folder).source, None if base is None else base.config
+    config = reader_for(recipe.model, recipe.task, reads, start, examples)
     check_room(config, recipe.data.max_length)
-    layout, train = Layout(tokenizer, config, recipe.data.max_length), recipe.train
+    layout, train = Layout(reads, config, recipe.data.max_length), recipe.train
     settings: Any = {"auxiliary": train.lm_loss_weight, "smoothing": train.label_smoothing, "metric": recipe.metric}
     return Reading(layout, examples, held, batch_tokens=train.batch_tokens, **settings)
 
@@ -53,14 +60,19 @@ def model(recipe: LabelledRecipe, task: Reading, folder: Path, base: Loaded | No
 
 
 def reader_for(
-    config: ReaderConfig, task: str, tokenizer: Tokenizer, start: ModelConfig | None, train: Sequence[Example]
+    config: ReaderConfig, task: str, reads: Input, start: ModelConfig | None, train: Sequence[Example]
 ) -> ReaderConfig:
     """The reader of a recipe, with all that its words and examples tell."""
     trunk = config.trunk if start is None else trunk_of(start)
-    if start is None:
+    if (front := reads.front) is not None:
+        if not isinstance(trunk, BertConfig | ElmoConfig):
+            raise UserError(f"model.trunk.kind: {trunk.kind} reads tokens, no {front.kind}; use bert or elmo")
+        trunk, config = replace(trunk, front=front, vocabulary=0), replace(config, pooling="mean")
+    elif start is None:
+        tokenizer = text_of(reads)
         marks = (tokenizer.id_of("<start>") or 1, tokenizer.end)
         trunk = replace(trunk, start=marks[0], end=marks[1], vocabulary=tokenizer.vocabulary)
-    trunk = replace(trunk, vocabulary=tokenizer.vocabulary + (0 if trunk.both_ways else MARKS))
+    trunk = replace(trunk, vocabulary=reads.vocabulary + (0 if trunk.both_ways else MARKS))
     question = question_of(task)
     settings = {"question": task, "pairs": question.pairs(train), **question.settings(train)}
     config = replace(config, trunk=trunk, **settings)

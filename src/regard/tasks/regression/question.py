@@ -16,7 +16,7 @@ from regard.tasks.labelled.question import Answer, Numbers, Outputs, Question, f
 class Regression(Question):
     """A number, which the model gives as its distance from the mean, in standard deviations."""
 
-    form = NUMBERS
+    form, of_text = NUMBERS, False
 
     def settings(self, train: Sequence[Example]) -> dict[str, Any]:
         numbers = [example.answer for example in train]

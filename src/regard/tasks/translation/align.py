@@ -119,7 +119,7 @@ def _and_mean(weights: Weights) -> Weights:
 
 def _by_words(model: Translator, told: Explanation, place: Place) -> Weights:
     """Without the end marks and the tag, which are no words."""
-    rows, columns = model.tokenizers.target.words(told.target), model.tokenizers.source.words(told.source)
+    rows, columns = model.tokenizers.target.words(told.target), model.tokenizers.text.words(told.source)
     first, last = 0 if model.tag is None else 1, -1 if told.target[-1] == model.end else None
     site, later = place
     moved = replace(told, maps={site: told.maps[site].roll(-1, 1)}) if later else told

@@ -42,12 +42,13 @@ def sizes(task: Translation, recipe: TranslationRecipe, report: Report) -> dict[
     for config in recipe.data.train:
         file = str(config.source or config.pairs or config.corpus)
         for chunk in chunks(pairs(config)):
-            sources = tokenizers.source.encode([pair.source for pair in chunk])
+            sources = tokenizers.read([pair.source for pair in chunk])
             targets = tokenizers.target.encode([pair.target for pair in chunk])
-            for pair, *both in zip(chunk, sources, targets, strict=True):
-                if max(map(len, both)) >= longest:
+            for pair, source, target in zip(chunk, sources, targets, strict=True):
+                if max(len(source), len(target) + 1) > longest:
                     report.add(f"longer than data.max_length ({longest} tokens), left out", file, pair.line)
-    sides = {"source": tokenizers.source, "target": tokenizers.target}
+    sides = {"target": tokenizers.target}
+    sides |= {} if recipe.data.input else {"source": tokenizers.text}
     texts = {name: [getattr(pair, name) for pair in task.held] for name in sides}
     held = {name: [i for ids in side.encode(texts[name]) for i in ids] for name, side in sides.items()}
     rates = ", ".join(f"{ids.count(UNKNOWN) / len(ids):.2%} of the {name}" for name, ids in held.items() if ids)
@@ -78,9 +79,9 @@ class PairsReport(Report):
                 if source is None or target is None:
                     self.add("without a counterpart", files[source is None], line)
                     return line
-                for text, seen in zip((source, target), scripts, strict=True):
+                for text, seen in zip((source, target), scripts, strict=True) if config.input is None else ():
                     seen[_script(text)].append(line)
-                self._pair(files, line, source, target)
+                self._pair(files, line, source, target, config.input is None)
                 whole.append(_digest(f"{source}\0{target}"))
                 alone.append(_digest(source))
                 progress.update(line)
@@ -102,7 +103,8 @@ class PairsReport(Report):
         for number in again.tolist():
             self.add("said before" if training else "a source that is also trained on", file, number + 1)
 
-    def _pair(self, files: Sequence[str], line: int, source: str, target: str) -> None:
+    def _pair(self, files: Sequence[str], line: int, source: str, target: str, alike: bool) -> None:
+        """`alike`: both are text."""
         for file, text in zip(files, (source, target), strict=True):
             problems = {"empty": not text.strip(), "not UTF-8": "\ufffd" in text, "NUL bytes": "\0" in text}
             problems["over 1 MB"] = len(text) > LONGEST
@@ -111,13 +113,13 @@ class PairsReport(Report):
         words = len(source.split()), len(target.split())
         if source.strip() and source == target:
             self.add("the same on both sides", files[0], line)
-        if min(words) and max(words) > UNEVEN * (min(words) + 3):
+        if alike and min(words) and max(words) > UNEVEN * (min(words) + 3):
             self.add(f"one side over {UNEVEN} times as long as the other", files[0], line)
 
 
 def _leniently(config: PairsConfig) -> Iterator[tuple[str | None, str | None]]:
     """The pairs with whatever is wrong in them; None where one of two files has ended."""
-    if config.source is None or config.target is None:
+    if config.source is None or config.target is None or config.input is not None:
         return ((pair.source, pair.target) for pair in pairs(config))
     source, target = (lines(check_regular(path), strict=False) for path in files_of(config))
     return zip_longest(source, target)

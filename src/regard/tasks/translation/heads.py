@@ -80,9 +80,9 @@ def worst(model: Translator, texts: Texts, outputs: Rows, tick: Tick) -> list[Co
     """Sentences by how badly the last cross-attention covers their words, worst first."""
     found = []
     for text, told in zip(texts, model.explained(texts, outputs), strict=True):
-        rows, columns = model.tokenizers.target.words(told.target), model.tokenizers.source.words(told.source)
+        rows, columns = model.tokenizers.target.words(told.target), model.tokenizers.text.words(told.source)
         weights = told.merged(crossing(told)[-1][0], rows, columns).mean(0)[:, :-1]
-        names = model.tokenizers.source.decode(told.source).split() or [text]
+        names = model.tokenizers.text.decode(told.source).split() or [text]
         least = names[min(int(weights.sum(0).argmin()), len(names) - 1)]
         found.append(Covered(text, model.tokenizers.target.decode(told.target), coverage_error(weights), least))
         tick(len(found))

@@ -22,9 +22,11 @@ class TranslationJudge(Judge):
     @property
     def pairs(self) -> PairsConfig | None:
         """The data that were asked for."""
+        own = self.recipe.data.input
         if self.data is not None:
-            return PairsConfig(**{"pairs" if self.data.endswith(PAIR_ENDINGS) else "corpus": self.data})
-        return PairsConfig(source=str(self.source), target=str(self.target)) if self.source else None
+            written = self.data.endswith(PAIR_ENDINGS)
+            return PairsConfig(pairs=self.data, input=own) if written else PairsConfig(corpus=self.data, input=own)
+        return PairsConfig(source=str(self.source), target=str(self.target), input=own) if self.source else None
 
     def check(self) -> None:
         if self.pairs is not None:
@@ -35,7 +37,7 @@ class TranslationJudge(Judge):
 
     def judge(self, model: Translator) -> Judged:
         folder, data = model.loaded.folder, self.recipe.data
-        held = PairsConfig(source=str(folder / "valid.source"), target=str(folder / "valid.target"))
+        held = PairsConfig(source=str(folder / "valid.source"), target=str(folder / "valid.target"), input=data.input)
         config = self.pairs or (held if data.hold_out else None)
         judged_by = [pair for corpus in ([config] if config else data.valid) for pair in pairs(corpus)]
         asked, wanted = [(pair.source, pair.tag) for pair in judged_by], [pair.target for pair in judged_by]

@@ -12,12 +12,14 @@ from zlib import crc32
 
 from regard.data.batches import waste
 from regard.data.config import DataConfig, PairsConfig
+from regard.data.input import kind_of, named
 from regard.data.sample import CHUNK, all_pairs, chunks, forget, sample
 from regard.data.store import Store, stored
 from regard.data.text import Pair, files_of, pairs
 from regard.data.tokenizer import Tokenizer, Tokenizers
 from regard.errors import UserError
 from regard.files import digest, sealed, unsealed, write
+from regard.shapes import Row
 from regard.tasks.folder import Loaded, has_tokenizers, load_tokenizers, save_tokenizers
 from regard.tasks.translation.config import TranslationRecipe
 from regard.tasks.translation.task import Left, Translation
@@ -27,7 +29,9 @@ HELD = ("valid.source", "valid.target", "valid.json")  # held-out pairs, and the
 
 def files(recipe: TranslationRecipe) -> list[Path]:
     """The data files that a recipe names."""
-    return [path for corpus in (*recipe.data.train, *recipe.data.valid) for path in files_of(corpus)]
+    corpora = (*recipe.data.train, *recipe.data.valid)
+    paths = [path for corpus in corpora for path in files_of(corpus)]
+    return paths + (named(pair.source for pair in all_pairs(corpora, "read")) if recipe.data.input else [])
 
 
 def prepare(recipe: TranslationRecipe, folder: Path, base: Loaded | None = None) -> Translation:
@@ -58,7 +62,10 @@ def tokenizers_for(config: DataConfig, folder: Path) -> Tokenizers:
             if not _is_held(pair[0], config):
                 yield from (pair[i] for i in which)
 
-    if config.target_tokenizer is None:
+    if config.input is not None:
+        other = kind_of(config.input).learned(config.input, side(0))
+        trained = Tokenizers(other, Tokenizer.train(side(1), config.tokenizer))
+    elif config.target_tokenizer is None:
         joint = Tokenizer.train(side(0, 1), config.tokenizer, tags)
         trained = Tokenizers(joint, joint)
     else:
@@ -79,12 +86,14 @@ def store_for(config: DataConfig, tokenizers: Tokenizers, folder: Path) -> tuple
 
 def held_out(config: DataConfig, folder: Path) -> list[Pair]:
     """The validation pairs, whole: nothing is left out of what is measured."""
-    own = PairsConfig(source=str(folder / HELD[0]), target=str(folder / HELD[1]))
+    own = PairsConfig(source=str(folder / HELD[0]), target=str(folder / HELD[1]), input=config.input)
     return [pair for corpus in ((own,) if config.hold_out else config.valid) for pair in pairs(corpus)]
 
 
 def exchanged(config: DataConfig) -> bool:
     """Whether the words say that source and target of the validation pairs have changed places."""
+    if config.input is not None:
+        return False
     trained, held = _words(config.train[0]), _words(config.valid[0])
     common = [[len(ours & theirs) for theirs in held] for ours in trained]
     return common[0][1] + common[1][0] > common[0][0] + common[1][1]
@@ -115,8 +124,8 @@ def _is_held(source: str, config: DataConfig) -> bool:
     return crc32(source.encode()) < config.hold_out * (1 << 32)
 
 
-def _rows(data: DataConfig, tokenizers: Tokenizers, left: Left, folder: Path) -> Iterator[tuple[list[int], list[int]]]:
-    """Ids of the pairs to train on; the others are set aside."""
+def _rows(data: DataConfig, tokenizers: Tokenizers, left: Left, folder: Path) -> Iterator[tuple[Row, Row]]:
+    """What is read of the pairs to train on; the others are set aside."""
     held: list[Pair] = []
     for tag, members in groupby(all_pairs(data.train, "encode"), key=lambda pair: pair.tag):
         for chunk in chunks(members):

@@ -15,6 +15,7 @@ from regard.engine.engine import Rows
 from regard.errors import UserError
 from regard.look.look import Look
 from regard.progress import warn
+from regard.shapes import Row
 from regard.tasks.folder import Loaded
 from regard.tasks.options import Texts, listed
 from regard.tasks.runnable import Evaluation, Prediction, Predictions, Runnable, Tick, ids_of, ignore
@@ -100,8 +101,9 @@ class Translator(Runnable):
     def hypotheses(self, texts: Texts, tick: Tick = ignore, search: Search | None = None) -> list[list[Hypothesis]]:
         """For each text its hypotheses, best first; none for a blank one. No text is split."""
         sources = [source for _, source in self._read(listed(texts))]
-        found = iter(self.engine.decode([source for source in sources if source], search or self.search, tick=tick))
-        return [next(found) if source else [] for source in sources]
+        filled = [source for source in sources if len(source)]
+        outputs = iter(self.engine.decode(filled, search or self.search, tick=tick))
+        return [next(outputs) if len(source) else [] for source in sources]
 
     def best(self, texts: Texts, tick: Tick = ignore, search: Search | None = None) -> list[str]:
         """For each text its best hypothesis as text; nothing for a blank one."""
@@ -128,7 +130,7 @@ class Translator(Runnable):
         """For each line its outputs, best first; a long one is translated in parts, and never cut."""
         before, self.tag = self.tag, options.tag or self.tag
         try:
-            split = [self._split(line, source) if source else [] for line, source in self._read(lines)]
+            split = [self._split(line, source) if len(source) else [] for line, source in self._read(lines)]
             sources = [source for own in split for _, source in own]
             found = iter(self.engine.decode(sources, options.search(self.search), tick=tick))
             outputs = []
@@ -150,19 +152,21 @@ class Translator(Runnable):
         finally:
             self.tag = before
 
-    def _read(self, texts: Texts) -> list[tuple[str, list[int]]]:
-        """Each text with its tokens, of a blank one none; all are tokenized together, once."""
+    def _read(self, texts: Texts) -> list[tuple[str, Row]]:
+        """Each text with what the model reads of it, of a blank one nothing; all are tokenized together, once."""
         rows = iter(self.tokenizers.read([text for text in texts if text.strip()], self.tag))
         return [(text, next(rows) if text.strip() else []) for text in texts]
 
-    def _split(self, text: str, source: list[int]) -> list[tuple[str, list[int]]]:
-        """A text that is longer than what the model was trained on, in parts that are not; else the text alone."""
-        if len(source) <= self.max_length or len(text) < 2:  # a character of many tokens stays whole
+    def _split(self, text: str, source: Row) -> list[tuple[str, Row]]:
+        """A text that is longer than what the model was trained on, in parts that are not; else the text alone, and of
+        what is no text all."""
+        divisible = self.tokenizers.source.front is None and len(text) > 1  # a character of many tokens stays whole
+        if len(source) <= self.max_length or not divisible:
             return [(text, source)]
         space = " " if " " in text else ""  # or one endless word
         words = text.split(" ") if space else list(text)
         halves = space.join(words[: len(words) // 2]), space.join(words[len(words) // 2 :])
-        return [part for half in self._read(halves) if half[1] for part in self._split(*half)]
+        return [part for half in self._read(halves) if len(half[1]) for part in self._split(*half)]
 
     def _joined(self, parts: list[str], said: list[Hypothesis]) -> Output:
         score, log_prob = sum(h.score for h in said) / len(said), sum(h.log_prob for h in said)

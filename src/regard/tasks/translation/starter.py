@@ -1,7 +1,7 @@
 """What `regard train --source A --target B` decides by itself, after a look at the data."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import sqrt
 from typing import Any
 
@@ -59,11 +59,11 @@ def starter(train: PairsConfig, valid: PairsConfig | None, minutes: float | None
     minutes = minutes or round(min(60.0, max(2.0, words / 25_000)))
     passes = minutes * 60 * SPEED / (total * target.tokens)
     tokenizers = [{"kind": side.kind, "vocabulary": vocabulary} for side in (source, target)]
-    data: dict[str, Any] = {"train": [asdict(train)], "tokenizer": tokenizers[0]}
+    data: dict[str, Any] = {"train": [_files(train)], "tokenizer": tokenizers[0]}
     if not joint:
         data["target_tokenizer"] = tokenizers[1]
     held = round(min(0.1, min(HELD_OUT, HELD_TOKENS / target.tokens) / total), 6)
-    data |= {"hold_out": held} if valid is None else {"valid": [asdict(valid)]}
+    data |= {"hold_out": held} if valid is None else {"valid": [_files(valid)]}
     data["max_length"] = min(1024, max(64, source.longest, target.longest))
     metric = "bleu" if target.kind == "bpe" else "exact_match"
     model, pace, name = _model(passes, joint, source.kind == "characters")
@@ -79,6 +79,10 @@ def starter(train: PairsConfig, valid: PairsConfig | None, minutes: float | None
     if total < FEW:
         told.append(f"so few pairs teach next to nothing; a translator wants thousands, better {10 * FEW:,} or more")
     return recipe, told
+
+
+def _files(pairs: PairsConfig) -> dict[str, Any]:
+    return {"source": pairs.source, "target": pairs.target}
 
 
 def _model(passes: float, joint: bool, letters: bool) -> tuple[dict[str, Any], dict[str, Any], str]:

@@ -16,7 +16,7 @@ from regard.data.store import Store
 from regard.data.text import Pair
 from regard.data.tokenizer import END, PADDING, START, Tokenizers
 from regard.decode.config import Search
-from regard.engine.engine import Engine
+from regard.engine.engine import Engine, Rows, Sources
 from regard.errors import UserError
 from regard.metrics.text import METRICS
 from regard.nn.loss import cross_entropy, lost
@@ -76,7 +76,7 @@ class Translation:
         self.tokenizers, self.store, self.held = tokenizers, store, held
         self.batch_tokens, self.search, self.smoothing, self.metric = batch_tokens, search, smoothing, metric
         self.source_lengths, self.target_lengths = store.lengths
-        self.sizes = tokenizers.sizes
+        self.sizes = (*tokenizers.sizes, tokenizers.source.front)
 
     @property
     def primary(self) -> tuple[str, Direction]:
@@ -144,15 +144,13 @@ class Translation:
 
 
 @torch.no_grad()
-def log_probs(
-    model: nn.Module, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], batch_tokens: int = 4096
-) -> NDArray[np.float64]:
+def log_probs(model: nn.Module, sources: Sources, targets: Rows, batch_tokens: int = 4096) -> NDArray[np.float64]:
     """Of each target with its end mark, given its source; sources are as the model reads them."""
     found = np.zeros(len(sources))
     sizes = [np.array([len(x) for x in side]) for side in (sources, targets)]
     for names in plan(sizes[0], sizes[1] + 1, batch_tokens, None):
         target = Padded.of([np.array([model.start, *targets[i], model.end]) for i in names])
-        state = model.encode(Padded.of([np.array(sources[i]) for i in names]))  # type: ignore[operator]
+        state = model.encode(Padded.of([sources[i] for i in names]))  # type: ignore[operator]
         x, _ = model.advance(target.tokens[:, :-1], state)  # type: ignore[operator]
         real = torch.arange(x.shape[1])[None] < target.lengths[:, None] - 1
         nats = lost(model.head, x[real], target.tokens[:, 1:][real]).double()  # type: ignore[arg-type]
