@@ -78,7 +78,7 @@ def large(page: Page, folder: Path) -> None:
     shape = {"width": 256, "hidden": 256, "num_heads": 16, "encoder_layers": 12, "decoder_layers": 12, "tied": "all"}
     model.model = build(TransformerConfig(source_vocabulary=size, target_vocabulary=size, **shape), 0)
     look = model.attend("the cat sees the bird and the dog " * 4, "der Hund schläft " * 7)
-    tokens = len(look.source.pieces), len(look.target.pieces)
+    tokens = tuple(len(look.axes[side].labels) for side in ("source", "target"))
     began = time.perf_counter()
     look.save(folder / "large.html")
     print(f"12 + 12 layers of 16 heads, {tokens} tokens: {(folder / 'large.html').stat().st_size / 1e6:.1f} MB of HTML "

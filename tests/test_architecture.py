@@ -1,6 +1,7 @@
 """The rules of the house: who may import whom, what stays free of torch, how long things get, what is never called."""
 
 import ast
+import re
 import subprocess
 import sys
 import typing
@@ -83,6 +84,13 @@ def test_files_fit_a_few_screens_and_do_nothing_dangerous(path: Path) -> None:
             called = ast.unparse(node.func)
             assert called not in FORBIDDEN_NAMES | FORBIDDEN_CALLS, f"line {node.lineno}: {called}"
             assert not any(k.arg == "shell" for k in node.keywords), f"line {node.lineno}: shell="
+
+
+def test_no_view_guesses_by_the_name_of_a_site() -> None:
+    """What a map's rows and columns are is asked of its axes."""
+    asking = re.compile(r"""(ends|starts)_?[wW]ith\(["'](cross|self|encoder|decoder)["']\)""")
+    scripts = [*FILES, *SOURCE.rglob("*.js")]
+    assert [named(path) for path in scripts if asking.search(path.read_text("utf-8"))] == []
 
 
 TASK_NAMES = {*TASKS}

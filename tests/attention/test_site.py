@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from regard.attention import Site
+from regard.attention import Site, Trace
 from regard.attention.site import dropout
 from regard.rng import Key
 
@@ -35,3 +35,25 @@ def test_without_a_key_nothing_is_dropped() -> None:
     assert Site().dropout(x, 0.9) is x
     assert Site(key=Key(1)).dropout(x, 0.0) is x
     assert (Site() / "a" / 3).at(7).path == "a.3"
+
+
+def test_a_map_has_the_names_of_the_sequences_of_its_rows_and_columns() -> None:
+    trace, weights = Trace(), torch.zeros(1, 2, 3, 5)
+    site = Site(trace=trace)
+    trace.record(site / "decoder" / 0, weights)
+    trace.record((site / "decoder" / 1).onto("source").at(4), weights)
+    trace.record(site.over("source").at(2) / "encoder" / 0, weights)
+    trace.record(Site(Key(1), trace).over("source").at(2) / "encoder" / 1, weights)
+    assert trace.axes == {
+        "decoder.0": ("target", "taken"),
+        "decoder.1": ("target", "source"),
+        "encoder.0": ("source", "source"),
+        "encoder.1": ("source", "source"),
+    }
+    assert list(trace.maps()) == list(trace.axes)
+
+
+def test_the_names_of_sequences_change_no_mask() -> None:
+    x, site = torch.ones(50, 20), Site(key=Key(1)) / "encoder"
+    for other in (site.over("source"), site.onto("source")):
+        assert torch.equal(other.dropout(x, 0.5), site.dropout(x, 0.5))

@@ -18,8 +18,9 @@ from regard.attention.site import Site, Trace
 from regard.decode.config import Beam, Greedy
 from regard.engine.explain import Explanation, saliency
 from regard.errors import UserError
-from regard.look.look import Look, Side
+from regard.look.look import Look
 from regard.shapes import Padded
+from tests.look.guard import run_on_one_step_alone
 from tests.serve.toys import TEXTS, make_model
 
 KINDS = ("transformer", "recurrent", "language")
@@ -58,7 +59,10 @@ def test_saliency_has_a_share_for_each_word_that_was_read(kind: str, folders: di
     look = shown(folders, kind)
     moved = look.saliency()
     assert moved is not None
-    assert moved.shape == (len(look.target.pieces), len(look.source.pieces or look.taken.pieces))
+    assert moved.shape == (
+        len(look.axes["target"].labels),
+        len(look.axes["source"].labels or look.axes["taken"].labels),
+    )
     assert torch.allclose(moved.sum(-1), torch.ones(len(moved)), atol=1e-5)
     if kind != "language":  # which sees nothing that comes later
         assert bool((moved > 0).all())
@@ -122,16 +126,12 @@ def test_only_a_search_by_beam_has_a_tree(folders: dict[str, Path]) -> None:
     assert model.attend(TEXTS[0]).page()["tree"] == []
 
 
-def test_words_are_their_pieces_together() -> None:
-    assert Side(["▁ei", "ne", "▁Katze", "</s>"], [0, 0, 1, 2]).words == ["eine", "Katze", "</s>"]
-
-
 def test_every_kind_of_file_is_written(folders: dict[str, Path], tmp_path: Path) -> None:
     look = shown(folders, "transformer")
     for kind in ("svg", "png", "html", "json"):
         look.save(tmp_path / f"a.{kind}")
     assert (tmp_path / "a.svg").read_text("utf-8").startswith("<svg")
-    assert json.loads((tmp_path / "a.json").read_text("utf-8"))["target"] == look.target.pieces
+    assert json.loads((tmp_path / "a.json").read_text("utf-8"))["target"] == look.axes["target"].labels
     picture = look.picture()
     with Image.open(tmp_path / "a.png") as image:
         dots = np.asarray(image.convert("L"))
@@ -190,7 +190,7 @@ def test_data_tell_entropy_and_coverage(folders: dict[str, Path]) -> None:
     assert data["axes"] == {"decoder.cross": ["head", "target", "source"]}
     by_hand = -(weights * weights.log2()).sum(-1).mean(-1)
     assert data["entropy"]["decoder.cross"] == pytest.approx(by_hand.tolist(), abs=1e-5)
-    assert sum(data["coverage"]["decoder.cross"][0]) == pytest.approx(len(look.target.pieces), abs=1e-4)
+    assert sum(data["coverage"]["decoder.cross"][0]) == pytest.approx(len(look.axes["target"].labels), abs=1e-4)
 
 
 def test_gradients_and_the_tree_are_left_out_where_they_would_take_long(
@@ -211,7 +211,7 @@ def test_an_output_that_is_too_long_is_refused_before_it_is_looked_at(
 ) -> None:
     for kind in ("transformer", "language"):
         model = load(folders[kind])
-        monkeypatch.setattr(model.model, "forward", lambda *given: pytest.fail("it was run"))
+        run_on_one_step_alone(monkeypatch, model.model)
         with pytest.raises(UserError, match=r"tokens.*output.* [\d,]+ .*201,326,592"):
             model.attend("a cat", "世" * 2_000)
         with pytest.raises(UserError, match=r"tokens.*output.* [\d,]+ .* 64 "):

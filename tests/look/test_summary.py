@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +73,7 @@ def test_heads_are_ranked_by_what_is_lost_without_them(model: Model) -> None:
     told = model.explain(TEXTS, outputs)
     whole = sum(float(each.log_probs.sum()) for each in told)
     words = sum(len(each.target) for each in told)
-    source = Padded.of(model.tokenizers.read(TEXTS))
-    muted = explain(model.model, source, outputs, Trace(muted=(first.site, first.head)))
+    muted = explain(model.model, model.tokenizers.read(TEXTS), outputs, Trace(muted=(first.site, first.head)))
     lost = (whole - sum(float(each.log_probs.sum()) for each in muted)) / words
     assert first.loss == pytest.approx(lost, abs=1e-5)
     rows = torch.cat([summary.entropy(each.maps[first.site][first.head]) for each in told])
@@ -87,12 +87,16 @@ def test_no_more_sentences_are_held_than_fit(model: Model, monkeypatch: pytest.M
     sizes = list[int]()
     original = passes.explain
 
-    def counted(network: Any, source: Padded, *given: Any) -> Any:
-        sizes.append(len(source))
-        return original(network, source, *given)
+    def counted(network: Any, sources: Any, *given: Any) -> Any:
+        sizes.append(len(sources))
+        return original(network, sources, *given)
 
     longest = max(map(len, model.tokenizers.read(TEXTS))), max(map(len, outputs))
-    monkeypatch.setattr(passes, "MOST", passes._numbers(model.model, *longest)[0])
+    monkeypatch.setattr(
+        passes,
+        "MOST",
+        passes.Sizes(model.model, partial(passes._run, model.model, model.start), [5], [2]).numbers(*longest)[0],
+    )
     monkeypatch.setattr(passes, "explain", counted)
     apart = summary.heads(model, TEXTS, outputs, lambda done: None)
     assert set(sizes) == {1}

@@ -10,6 +10,7 @@ import pytest
 
 import regard
 from regard.look.look import Look, document
+from tests.look.series import series
 from tests.serve.sight import CAT, PAIRS, VIEWS, cell, chromium, expect, opened, shows, sound, taught, told, view
 
 
@@ -94,6 +95,21 @@ def test_the_heat_map_is_read_by_pointing_and_by_keys(page: Any, look: Look) -> 
     assert "cell" in told(page)
 
 
+def test_of_many_steps_of_a_series_some_are_labelled(browser: Any, tmp_path: Path) -> None:
+    path = tmp_path / "series.html"
+    series().save(path)
+    with opened(browser, path.as_uri(), offline=True) as made:
+        made.goto(path.as_uri())
+        assert made.get_by_label("Site").input_value() == "0"  # across, though another map comes last
+        assert made.locator("text[data-row]").all_text_contents() == ["rainy", "</s>"]
+        hours = [f"{hour:g}h" for hour in (i * 2.5 for i in range(40))]
+        assert made.locator("text[data-column]").all_text_contents() == hours
+        label, under = made.locator("text[data-column='20']"), cell(made, 0, 20)
+        assert abs(float(label.get_attribute("x")) - float(under.get_attribute("x"))) < 10
+        under.hover()
+        assert told(made) == "rainy ← 10h: 0.005"
+
+
 @pytest.mark.full
 def test_lines_tell_what_a_word_looked_at(page: Any, look: Look) -> None:
     view(page, "Lines")
@@ -137,7 +153,7 @@ def test_the_beam_is_shown_with_its_scores(page: Any, look: Look) -> None:
 
 def test_what_else_was_likely_is_told_for_each_step(page: Any, look: Look) -> None:
     view(page, "Next words")
-    expect(page.locator("th")).to_have_text(look.target.pieces)
+    expect(page.locator("th")).to_have_text(look.axes["target"].labels)
     for row, step in zip(page.locator("tr").all(), look.told.likely, strict=True):
         likely = [f"{look.name([word])[0]} {share:.3f}" for word, share in step]
         assert row.locator("td").all_text_contents() == likely

@@ -167,7 +167,7 @@ def test_a_word_that_is_pointed_at_lights_what_was_read(page: Any, look: Look) -
 @pytest.mark.full
 def test_words_of_an_output_that_was_cut_can_be_pointed_at(page: Any, place: Place) -> None:
     model = place.model("de-en")  # it never ends by itself
-    text = next(text for text in PAIRS if model.attend(text).target.words == model(text).split(" "))
+    text = next(text for text in PAIRS if model.attend(text).axes["target"].words == model(text).split(" "))
     page.goto("/")
     page.locator("#model").select_option("1")
     type_in(page, text)
@@ -297,7 +297,7 @@ def test_what_looks_like_html_stays_text(page: Any, place: Place) -> None:
         side.update(pieces=[HTML] * len(side["pieces"]), words=[HTML] * len(side["words"]))
     data["tree"] = [{**node, "text": HTML} for node in data["tree"]]
     data["candidates"] = [[(HTML, share) for _, share in step] for step in data["candidates"]]
-    data["maps"] = [{**each, "name": f"{HTML}.cross"} for each in data["maps"]]
+    data["maps"] = [{**each, "name": HTML} for each in data["maps"]]
     fulfil(page, "/api/attention", data)
     page.goto("/")
     page.locator("#text").fill(HTML)

@@ -64,7 +64,7 @@ class MultiheadAttention(nn.Module):
             out = attend(q, memory.k, memory.v, kernel=self.config.kernel, **how)
         else:
             attended = attend_with_weights(q, memory.k, memory.v, **how)
-            site.trace.record(site.path, attended.weights)
+            site.trace.record(site, attended.weights)
             out = site.trace.heads(site.path, attended.out)
         return self.to_out(out.transpose(1, 2).flatten(2))
 

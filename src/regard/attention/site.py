@@ -8,19 +8,24 @@ from torch import Tensor
 
 from regard.rng import Key, dropped
 
+Axes = tuple[str, str]  # the sequences that queries and keys come from: rows and columns of a map
+ACROSS: Axes = ("target", "source")
+
 
 @dataclass
 class Trace:
     """Collects the attention weights of one pass, by site; no module stores anything."""
 
     records: dict[str, list[Tensor]] = field(default_factory=dict)
+    axes: dict[str, Axes] = field(default_factory=dict)
     muted: tuple[str, int] | None = None
     """A site, and the head there that shall say nothing."""
     inputs: dict[str, Tensor] | None = None
     """Where it is wanted, the vectors of words, by site, to be differentiated by."""
 
-    def record(self, path: str, weights: Tensor) -> None:
-        self.records.setdefault(path, []).append(weights)
+    def record(self, site: "Site", weights: Tensor) -> None:
+        self.records.setdefault(site.path, []).append(weights)
+        self.axes[site.path] = site.axes
 
     def heads(self, path: str, out: Tensor) -> Tensor:
         """What the heads of a site say (B, H, T, E), without the one that is muted."""
@@ -52,6 +57,7 @@ class Site:
     path: str = ""
     losses: dict[str, Tensor] | None = None
     """Where a pass is to be learned from, the losses that parts have of their own, by site."""
+    axes: Axes = ("target", "taken")  # each step of an output, and what it was given of the output so far
 
     @staticmethod
     def of_loss(key: Key | None) -> "Site":
@@ -59,7 +65,15 @@ class Site:
         return Site(key, losses={})
 
     def __truediv__(self, name: str | int) -> "Site":
-        return Site(self.key, self.trace, f"{self.path}.{name}" if self.path else str(name), self.losses)
+        return Site(self.key, self.trace, f"{self.path}.{name}" if self.path else str(name), self.losses, self.axes)
+
+    def over(self, name: str) -> "Site":
+        """The same place, where a sequence of that name attends to itself."""
+        return Site(self.key, self.trace, self.path, self.losses, (name, name))  # `replace` takes six times as long
+
+    def onto(self, name: str) -> "Site":
+        """The same place, where keys come from a sequence of that name."""
+        return Site(self.key, self.trace, self.path, self.losses, (self.axes[0], name))
 
     def add_loss(self, loss: Tensor) -> None:
         """What a part loses besides the task, such as the balance of experts, for each token or example."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
 
 from regard import files
+from regard.data.axes import Axis
 from regard.data.config import INPUTS, InputConfig
 from regard.errors import UserError
 from regard.shapes import Row
@@ -32,6 +33,9 @@ class Input(Protocol):
 
     def read(self, items: Sequence[str], tag: str | None = None) -> list[Row]:
         """Of each item what an encoder takes, T long, led by a tag."""
+
+    def axis(self, row: Any) -> Axis:
+        """How views label what is read."""
 
     def save(self, path: Path) -> None: ...
 

@@ -18,6 +18,7 @@ from tokenizers import Tokenizer as Library
 
 from regard import files
 from regard.bounds import check_bound
+from regard.data.axes import Text
 from regard.data.config import NUM_BYTES, NUM_CONTROLS, TokenizerConfig, TokenizerKind
 from regard.data.input import Input
 from regard.data.library import BYTES, MISSING, MODELS, label, learn, prepared, set_parts, valid_unicode, word_numbers
@@ -194,6 +195,9 @@ class Tokenizer:
         """A label to print for each id."""
         self._check(ids)
         return [self._controls.get(i) or label(self._bytes[i]) for i in ids]
+
+    def axis(self, ids: Sequence[int]) -> Text:
+        return Text(self.pieces(ids), self.words(ids))
 
     def words(self, ids: Sequence[int]) -> list[int]:
         """A group for each id: pieces of one word share a number, a control token has its own."""

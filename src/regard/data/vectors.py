@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from regard import files
+from regard.data.axes import Times
 from regard.data.config import VectorsConfig
 from regard.data.input import beside
 from regard.data.text import lines
@@ -96,6 +97,9 @@ class Vectors:
 
     def read(self, items: Sequence[str], tag: str | None = None) -> list[Row]:
         return [self._ready(self.array(item)) for item in items]
+
+    def axis(self, row: Array) -> Times:
+        return Times(len(row), self.settings.stack)
 
     def _ready(self, array: Array) -> Array:
         """Standardised, and as many steps joined as the settings say; the last filled up with zeros, the mean."""

@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
 from math import log
@@ -10,10 +10,11 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
 
-from regard.data.tokenizer import ENDS, Tokenizer
+from regard.data.axes import Axis
+from regard.data.tokenizer import ENDS
 from regard.errors import UserError
 from regard.files import write
-from regard.look.figure import Picture
+from regard.look.figure import Picture, spacing
 from regard.look.labels import markup
 
 if TYPE_CHECKING:
@@ -29,33 +30,12 @@ MOVED = "By what share each word that was read moved each that was said: a close
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
-    """Pieces of a text, and which word each belongs to."""
-
-    pieces: list[str]
-    groups: list[int]
-
-    @classmethod
-    def of(cls, words: Tokenizer, ids: Sequence[int]) -> "Side":
-        return cls(words.pieces(ids), words.words(ids))
-
-    @property
-    def words(self) -> list[str]:
-        words: dict[int, str] = {}
-        for piece, group in zip(self.pieces, self.groups, strict=True):
-            words[group] = words.get(group, "") + piece
-        return [word.replace("▁", " ").strip() or word for word in words.values()]
-
-
-@dataclass(frozen=True, eq=False)
 class Look:
     """The attention of one output: a picture of it, and every layer's and head's weights."""
 
     told: "Explanation"
-    source: Side
-    target: Side
-    taken: Side
-    """What each step knew of the target."""
+    axes: dict[str, Axis]
+    """What stands along the "source", the "target", and what each step knew of the target, "taken"."""
     name: Callable[[list[int]], list[str]]
     """Pieces of the target by their numbers."""
     tree: "Callable[[], Tree | None]" = lambda: None
@@ -69,38 +49,36 @@ class Look:
 
     def sides(self, path: str) -> tuple[str, str]:
         """Whose are the rows and columns of a site."""
-        if not path.endswith("self"):
-            return "target", "source"
-        return ("source", "source") if path.startswith("encoder") else ("target", "taken")
+        return self.told.axes[path]
 
     def picture(self, path: str | None = None, head: int | None = None, *, pieces: bool = False) -> Picture:
         """Of one site (default: the last that looks across, or else at itself), of one head or their mean, by words or
         by pieces."""
         if not self.told.maps:
             raise UserError("this model has no attention to look at; train one with attention")
-        path = path or ([name for name in self.told.maps if name.endswith("cross")] or list(self.told.maps))[-1]
+        path = path or (self.told.across or list(self.told.maps))[-1]
         if path not in self.told.maps:
             raise UserError(f"there is no attention at {path!r}; choose {', '.join(self.told.maps)}")
-        rows, columns = (vars(self)[side] for side in self.sides(path))
+        rows, columns = (self.axes[side] for side in self.sides(path))
         weights = self.told.maps[path] if pieces else self.told.merged(path, rows.groups, columns.groups)
-        names = (columns.pieces, rows.pieces) if pieces else (columns.words, rows.words)
+        names = (columns.labels, rows.labels) if pieces else (columns.words, rows.words)
         if head is not None and not 0 <= head < len(weights):
             raise UserError(f"{path} has heads 0 to {len(weights) - 1}, not {head}")
-        return Picture(*names, (weights.mean(0) if head is None else weights[head]).tolist())
+        numbers = (weights.mean(0) if head is None else weights[head]).tolist()
+        return Picture(*names, numbers, across=spacing(columns), down=spacing(rows))
 
     def json(self) -> dict[str, Any]:
         """Everything, labelled; besides, of each head the entropy of its rows in bits, and how much of each source
         piece it covers."""
         maps = self.told.maps
         return {
-            "source": self.source.pieces,
-            "target": self.target.pieces,
-            "taken": self.taken.pieces,
+            **{side: axis.labels for side, axis in self.axes.items()},
+            "kinds": {side: axis.kind for side, axis in self.axes.items()},
             "log_probs": self.told.log_probs.tolist(),
             "attention": {path: weights.tolist() for path, weights in maps.items()},
-            "axes": {path: ["head", *self.sides(path)] for path in maps},
+            "axes": {path: ["head", *axes] for path, axes in self.told.axes.items()},
             "entropy": {path: entropy(weights).mean(-1).tolist() for path, weights in maps.items()},
-            "coverage": {path: w.sum(1).tolist() for path, w in maps.items() if path.endswith("cross")},
+            "coverage": {path: maps[path].sum(1).tolist() for path in self.told.across},
         }
 
     def page(self, most: int = MOST) -> dict[str, Any]:
@@ -108,29 +86,30 @@ class Look:
         maps = dict(self.told.maps)
         size = sum(weights.numel() for weights in maps.values())
         left_out = []
-        for path in sorted(maps, key=lambda path: path.endswith("cross")):  # what looks across goes last
+        for path in sorted(maps, key=lambda path: path in self.told.across):  # what looks across goes last
             if size > most:
                 left_out.append(path)
                 size -= maps.pop(path).numel()
         if not maps and left_out:
             raise UserError(f"a page shows at most {most:,} weights; take a shorter text, or one `site` as .svg")
-        told = [_packed(path, weights, *self.sides(path)) for path, weights in maps.items()]
+        across = self.told.across
+        told = [{**_packed(path, w, *self.sides(path)), "across": path in across} for path, w in maps.items()]
         if (moved := self.saliency()) is not None:
-            read = "source" if self.told.source else "taken"
+            read = "source" if len(self.told.source) else "taken"
             told.append({**_packed(SALIENCY, moved[None], "target", read), "remark": MOVED})
-        sides: dict[str, Side] = {name: vars(self)[name] for name in ("source", "target", "taken")}
         tree = self.tree()
         return {
             "maps": told,
             "left_out": left_out,
-            "sides": {name: {**vars(side), "words": side.words} for name, side in sides.items()},
+            "sides": {name: _side(axis) for name, axis in self.axes.items()},
             "log_probs": self.told.log_probs.tolist(),
             "candidates": [[(self.name([word])[0], p) for word, p in step] for step in self.told.likely],
             "tree": [] if tree is None else [{**vars(n), "text": self.name([n.token])[0]} for n in tree.nodes],
         }
 
     def html(self) -> str:
-        words = [word for word in self.target.words if word not in ENDS]
+        target = self.axes["target"]
+        words = [word for word in target.words if word not in ENDS and target.kind == "text"]
         return document(" ".join(words) or "attention", self.page())
 
     def save(self, path: str | Path, site: str | None = None, head: int | None = None, *, pieces: bool = False) -> None:
@@ -163,6 +142,10 @@ def document(title: str, data: dict[str, Any]) -> str:
 def entropy(weights: "Tensor") -> "Tensor":
     """Of the last axis, in bits."""
     return weights.xlogy(weights).neg().sum(-1) / log(2)
+
+
+def _side(axis: Axis) -> dict[str, Any]:
+    return {"pieces": axis.labels, "words": axis.words, "groups": axis.groups, "kind": axis.kind, "period": axis.period}
 
 
 def _packed(path: str, weights: "Tensor", rows: str, columns: str) -> dict[str, Any]:

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from regard.decode.config import Hypothesis, Search
-from regard.decode.search import decode
 from regard.decode.stepper import State, Step, Stepper
+from regard.engine.torch import TorchEngine
 from regard.shapes import Padded
 
 
@@ -67,6 +67,7 @@ class Climber:
 
     def __init__(self, stepper: Stepper[Any], tree: Tree) -> None:
         self.stepper, self.tree, self.start, self.end = stepper, tree, stepper.start, stepper.end
+        self.prompted, self.longest = getattr(stepper, "prompted", False), getattr(stepper, "longest", None)
 
     def begin(self, batch: Any, prefix: Padded | None = None) -> Climbed:
         return Climbed(self.stepper.begin(batch, prefix), [-1] * len(batch), None)
@@ -81,9 +82,9 @@ class Climber:
         return Step(step.log_probs, Climbed(step.state, places, step.log_probs.double() + before))
 
 
-def climb(stepper: Stepper[Any], source: Padded, search: Search) -> Tree:
-    """The tree of one sentence's search."""
+def climb(stepper: Stepper[Any], source: Sequence[int], search: Search) -> Tree:
+    """The tree of the search for one source, or after one prompt."""
     tree = Tree()
-    (found,) = decode(Climber(stepper, tree), source, search)
-    tree.end(found)
+    (hypotheses,) = TorchEngine(Climber(stepper, tree)).decode([source], search)
+    tree.end(hypotheses)
     return tree

@@ -34,7 +34,7 @@ class Bert(nn.Module):
 
     def hidden(self, batch: Padded, site: Site = Site()) -> Steps:
         """The last layer's vectors."""
-        return self.encoder.read(self.embedding(batch, site / "text"), site / "encoder")
+        return self.encoder.read(self.embedding(batch, site / "text"), site.over("source") / "encoder")
 
     def forward(self, batch: Padded, site: Site = Site()) -> Tensor:
         """The same (B, T, C)."""

@@ -41,6 +41,7 @@ class Reader(nn.Module):
 
     def see(self, batch: Padded, site: Site = Site()) -> Seen:
         """The vectors of each step, and of each row."""
+        site = site.over("source")
         if self.upper is not None:
             return self.upper(self.trunk.layers(batch, site), batch, site / "upper")
         steps = self.trunk.hidden(batch, site)

@@ -101,7 +101,7 @@ class Recurrent(Seq2seq[RecurrentState]):
         assert state.memory is not None
         if self.config.attention.query_word:
             query = self._with(query, words)
-        return self.attention(query, state.memory, mask=state.mask, site=site / "cross")
+        return self.attention(query, state.memory, mask=state.mask, site=(site / "cross").onto("source"))
 
     def _read(self, states: Tensor, context: Tensor | None, site: Site) -> Tensor:
         """tanh(W [s; c]), from which words are told [Luong+ 2015, eq. 5]; or [s; c] as it is."""

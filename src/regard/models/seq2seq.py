@@ -40,7 +40,7 @@ class Seq2seq(Writer[S]):
     def encode(self, source: Padded, site: Site = Site()) -> S:
         """Read the sources: the state before the first token."""
         steps: Steps = self.source_embedding(source, site / "source")
-        return self.begun(self.encoder.read(steps, site / "encoder"))
+        return self.begun(self.encoder.read(steps, site.over("source") / "encoder"))
 
     def begun(self, encoded: Steps) -> S:
         """The decoder's state before the first token."""

@@ -64,7 +64,7 @@ class Block(nn.Module):
         if self.cross_attention is not None and self.cross_residual is not None:
             assert memory is not None, "a block with cross-attention needs a memory"
             seen = self.cross_residual.enter(x)
-            said = self.cross_attention(seen, memory, mask=across, site=site / "cross")
+            said = self.cross_attention(seen, memory, mask=across, site=(site / "cross").onto("source"))
             x = self.cross_residual.leave(x, said, site / "cross")
         said = self.feedforward(self.feedforward_residual.enter(x), site / "hidden")
         return self.feedforward_residual.leave(x, said, site / "feedforward"), cache

@@ -5,16 +5,18 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from regard.data.axes import Axis, Text
 from regard.data.tokenizer import Tokenizer, Tokenizers
 from regard.decode.config import Beam, Search
-from regard.engine.engine import Engine, EngineName, Rows, choose
+from regard.engine.engine import Engine, EngineName, Rows, Sources, choose
 from regard.errors import UserError
-from regard.look.look import Look, Side
-from regard.shapes import Padded, by_length
+from regard.look.look import Look
+from regard.shapes import Padded, Row, by_length
 from regard.tasks.folder import Loaded
 from regard.tasks.options import Texts, made
 
 if TYPE_CHECKING:
+    from regard.attention.site import Site
     from regard.engine.explain import Explanation
 
 
@@ -143,30 +145,39 @@ class Runnable:
         return {}
 
     def attend(self, text: str, target: str | None = None, *, shown: int | None = None) -> Look:
-        """What the model attended to, of its own output or another; maps of more weights than `shown` are refused."""
+        """What the model attended to, of its own output or another; maps of more weights than `shown` are refused.
+        Here: of a model without an output."""
+        from regard.engine.explain import explain_source
+
+        if target is not None:
+            raise UserError("this model has no output of its own; attend to a text without target")
+        read, source = self.reading(text)
+        return self.look(explain_source(self.model, read, source, shown))
+
+    def reading(self, text: str) -> "tuple[Callable[[Sources, Site], Any], Row]":
+        """The model's pass over sources, and the source that a text is."""
         raise NotImplementedError  # abstract
+
+    def axis(self, source: Any) -> Axis:
+        """How views label what was read."""
+        return self.tokenizers.source.axis(source)
 
     def look(self, told: "Explanation", *, searched: bool = False) -> Look:
         """With the beam that found it, if it was found by one, and with gradients, where they take not long."""
         from regard.engine.explain import saliency
         from regard.look.tree import climb
 
-        source, target, search = self.tokenizers.text, self.tokenizers.target, self.search
-        read, said = Side.of(source, told.source), Side.of(target, told.target)
-        taken = Side([*target.pieces([told.first]), *said.pieces[:-1]], [-1, *said.groups[:-1]])
+        target, search = self.tokenizers.target, self.search
+        output = target.axis(told.target)
+        taken = Text([*target.pieces([told.first]), *output.labels][:-1], [-1, *output.groups][:-1])
+        axes = {"source": self.axis(told.source), "target": output, "taken": taken}
         size, steps = sum(p.numel() for p in self.model.parameters()), len(told.target)
         beam = replace(search, num_best=search.size) if isinstance(search, Beam) and searched else None
         beam = beam if beam and steps * beam.size * size <= TREE else None
         short = 0 < steps <= MOVES and steps * (len(told.source) + steps) * size <= GRADIENT
         gradients = partial(saliency, self.model, told) if short else lambda: None
-        shown = Look(told, read, said, taken, target.pieces, saliency=gradients)
-        return replace(shown, tree=lambda: climb(self.model, Padded.of([told.source]), beam)) if beam else shown
-
-
-def check_silent(target: str | None) -> None:
-    """Raise where an output is given for a model that has none."""
-    if target is not None:
-        raise UserError("this model has no output of its own; attend to a text without target")
+        shown = Look(told, axes, target.pieces, saliency=gradients)
+        return replace(shown, tree=lambda: climb(self.model, told.source, beam)) if beam else shown
 
 
 def ids_of(given: Any, vocabulary: int) -> tuple[Padded, bool]:

@@ -5,6 +5,7 @@
 const SVG = "http://www.w3.org/2000/svg";
 const FAINT = 0.02; // lines of less weight are not drawn
 const WIDEST = 90; // words of a heat map that are labelled
+const LINE = 20; // pixels from one label to the next
 const LONGEST = 24; // characters of a label in a picture
 
 export function show(place, data, before = {}, changed = () => {}) {
@@ -33,7 +34,8 @@ export function show(place, data, before = {}, changed = () => {}) {
       const heads = ["mean of heads", ...Array.from({ length: sites[state.site].heads }, (_, i) => `head ${i}`)];
       controls.append(choose("Head", heads, state.head + 1, (i) => set({ head: i - 1 }, "Head")));
     }
-    if (["Heat map", "Lines", "All heads"].includes(state.view)) {
+    const text = sites.some((site) => site.sides.some((side) => side.kind === "text"));
+    if (text && ["Heat map", "Lines", "All heads"].includes(state.view)) {
       const label = part("label"), box = part("input");
       box.type = "checkbox";
       box.name = "words";
@@ -61,7 +63,7 @@ export function show(place, data, before = {}, changed = () => {}) {
 
 // Words of the output, words of the source, and how each of the first looked at the second, by the last site across.
 export function across(data) {
-  const map = data.maps.findLast((each) => each.name.endsWith("cross"));
+  const map = data.maps.findLast((each) => each.across);
   return map ? new Site(map, data).matrix(-1, true) : null;
 }
 
@@ -71,7 +73,6 @@ class Site {
     Object.assign(this, map);
     const bytes = Uint8Array.from(atob(map.weights), (char) => char.charCodeAt(0));
     this.numbers = new Float32Array(bytes.buffer);
-    this.across = map.name.endsWith("cross");
     this.sides = [data.sides[map.rows], data.sides[map.columns]];
   }
 
@@ -150,39 +151,46 @@ function piece(text, name = "word") {
   return made;
 }
 
+// Of which places of a side the labels are drawn in cells of so many pixels: of all, of every so many, or (0) of none.
+function every(side, cell) {
+  if (cell >= LINE) return 1;
+  return side.kind === "text" ? 0 : side.period * ([1, 2, 5, 10, 20, 50, 100].find((n) => n * side.period * cell >= LINE) ?? 200);
+}
+
 // Source along the top, target at the left, black for 0 to white for 1; a cell is pointed at, or reached by the arrow keys.
 function heatMap({ stage, told, sites, state }) {
   const { cells, labels } = sites[state.site].matrix(state.head, state.words);
-  const [rows, columns] = labels, count = Math.max(rows.length, columns.length), many = count > WIDEST;
-  const cell = many ? 8 : count > 20 ? 26 : 34;
-  const [left, top] = many ? [4, 4] : [16 + room(rows), 18 + 0.87 * room(columns)];
-  const lean = many ? 0 : Math.max(...columns.map((label, c) => 0.5 * room([label]) - cell * (columns.length - c - 0.8)));
-  const size = [left + cell * columns.length + Math.max(0, lean) + 8, top + cell * rows.length + 8].map(Math.ceil);
+  const [rows, columns] = labels, sides = sites[state.site].sides, texts = sides.every((side) => side.kind === "text");
+  const counts = texts ? labels.map(() => Math.max(rows.length, columns.length)) : labels.map((each) => each.length);
+  const [high, wide] = counts.map((count) => (count > WIDEST ? 8 : count > 20 ? 26 : 34));
+  const [down, along] = [high, wide].map((cell, i) => every(sides[i], cell)), many = !down || !along;
+  const left = down ? 16 + room(rows) : 4, top = along ? 18 + 0.87 * room(columns) : 4;
+  const lean = many ? 0 : Math.max(...columns.map((label, c) => 0.5 * room([label]) - wide * (columns.length - c - 0.8)));
+  const size = [left + wide * columns.length + Math.max(0, lean) + 8, top + high * rows.length + 8].map(Math.ceil);
   const picture = shape("svg", { viewBox: `0 0 ${size.join(" ")}`, width: size[0], height: size[1], role: "img" });
-  picture.setAttribute("aria-label", `Attention of ${rows.length} words to ${columns.length}; arrow keys go from cell to cell`);
+  picture.setAttribute("aria-label", `Attention of ${rows.length} ${texts ? "words" : "places"} to ${columns.length}; arrow keys go from cell to cell`);
   picture.setAttribute("tabindex", 0);
-  if (!many) {
-    columns.forEach((label, c) => {
-      const [x, y] = [left + cell * (c + 0.5) + 5, top - 6];
-      picture.append(shape("text", { x, y, transform: `rotate(-60 ${x} ${y})`, "data-column": c }, brief(label)));
-    });
-    rows.forEach((label, r) => {
-      const y = top + cell * (r + 0.5) + 5;
-      picture.append(shape("text", { x: left - 8, y, "text-anchor": "end", "data-row": r }, brief(label)));
-    });
-  }
+  columns.forEach((label, c) => {
+    const [x, y] = [left + wide * (c + 0.5) + 5, top - 6];
+    const given = { x, y, transform: `rotate(-60 ${x} ${y})`, "data-column": c };
+    if (c % along === 0) picture.append(shape("text", given, brief(label)));
+  });
+  rows.forEach((label, r) => {
+    const given = { x: left - 8, y: top + high * (r + 0.5) + 5, "text-anchor": "end", "data-row": r };
+    if (r % down === 0) picture.append(shape("text", given, brief(label)));
+  });
   const grid = shape("g", { "shape-rendering": "crispEdges" });
   cells.forEach((row, r) =>
     row.forEach((weight, c) => {
-      const place = { x: left + cell * c, y: top + cell * r, width: cell, height: cell };
+      const place = { x: left + wide * c, y: top + high * r, width: wide, height: high };
       grid.append(shape("rect", { ...place, fill: grey(weight), "data-row": r, "data-column": c }));
     }),
   );
-  const frame = { x: left, y: top, width: cell * columns.length, height: cell * rows.length };
+  const frame = { x: left, y: top, width: wide * columns.length, height: high * rows.length };
   grid.append(shape("rect", { ...frame, fill: "none", stroke: "currentColor", "pointer-events": "none" }));
-  const ring = shape("rect", { class: "ring", width: cell, height: cell, visibility: "hidden" });
+  const ring = shape("rect", { class: "ring", width: wide, height: high, visibility: "hidden" });
   picture.append(grid, ring);
-  const how = many ? "Too many words to label: point at a cell" : "Point at a cell or a word";
+  const how = many ? "Too many words to label: point at a cell" : `Point at a cell or a ${texts ? "word" : "label"}`;
   const rest = sites[state.site].remark ?? `${how}; black is 0, white is 1.`;
   told.textContent = rest;
   const point = (row, column) => {
@@ -191,7 +199,7 @@ function heatMap({ stage, told, sites, state }) {
     else if (row !== undefined) told.textContent = `${shown(rows[row])} ← ${most(cells[row], columns, 4)}`;
     else told.textContent = rest;
     ring.setAttribute("visibility", at ? "visible" : "hidden");
-    if (at) [ring.x, ring.y].forEach((each, i) => (each.baseVal.value = i ? top + cell * row : left + cell * column));
+    if (at) [ring.x, ring.y].forEach((each, i) => (each.baseVal.value = i ? top + high * row : left + wide * column));
     for (const label of picture.querySelectorAll("text"))
       label.classList.toggle("lit", [row, column].some((n, i) => n !== undefined && label.dataset[i ? "column" : "row"] === String(n)));
   };

@@ -1,25 +1,25 @@
 """A reader, ready to answer: labels with their probabilities, numbers, choices, tags, words of a document."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from regard.attention.site import Site, Trace
+from regard.data.axes import Axis
 from regard.data.config import ExamplesConfig
 from regard.data.examples import CORPORA, Example, read_examples
-from regard.engine.explain import Explanation, check_size
 from regard.errors import UserError
 from regard.files import write
-from regard.look.look import Look, Side
 from regard.metrics.labels import label_scores
 from regard.progress import Progress, warn
+from regard.shapes import Row
 from regard.tasks.labelled.config import AnswerOptions, ExamplesEvaluation
 from regard.tasks.labelled.layout import Batch, Layout
 from regard.tasks.labelled.question import Answer, Question, metrics_of
 from regard.tasks.labelled.task import answers
 from regard.tasks.options import Texts, listed
-from regard.tasks.runnable import TOGETHER, Evaluation, Prediction, Predictions, Runnable, Tick, check_silent, ignore
+from regard.tasks.runnable import TOGETHER, Evaluation, Prediction, Predictions, Runnable, Tick, ignore
 
 MARKS = ("[start]", "[between]", "[extract]")  # of decoders, which no tokenizer knows
 
@@ -67,18 +67,14 @@ class Answerer(Runnable):
         least, _, reads = self.question.reads(self.layout.config.pairs)
         return {**super().served(), "parts": least, "reads": reads}
 
-    def attend(self, text: str, target: str | None = None, *, shown: int | None = None) -> Look:
-        check_silent(target)
-        told, words = self.explain(text, shown), self.tokenizer
-        known = [i for i in told.source if i < words.vocabulary]
-        plain = iter(zip(words.pieces(known), words.words(known), strict=True))
-        pieces, groups = list[str](), list[int]()
-        for number, i in enumerate(told.source):
-            piece, group = next(plain) if i < words.vocabulary else (MARKS[i - words.vocabulary], -1 - number)
-            pieces.append(piece)
-            groups.append(group)
-        nothing = Side([], [])
-        return Look(told, Side(pieces, groups), nothing, nothing, words.pieces)
+    def axis(self, source: Any) -> Axis:
+        own = self.tokenizers.source
+        axis = own.axis(source if own.front is not None else [i for i in source if i < own.vocabulary])
+        for place, i in enumerate(source if own.front is None else ()):
+            if i >= own.vocabulary:
+                axis.labels.insert(place, MARKS[i - own.vocabulary])
+                axis.groups.insert(place, -1 - place)
+        return axis
 
     @cached_property
     def layout(self) -> Layout:
@@ -102,18 +98,8 @@ class Answerer(Runnable):
         """What is said of labelled examples, and what was wanted."""
         return [each.said for each in self.answer(examples, tick)], list(map(self.question.wanted, examples))
 
-    def explain(self, line: str, shown: int | None = None) -> Explanation:
-        """What each token looked at."""
-        import torch
-
-        if not line.strip():
+    def reading(self, text: str) -> tuple[Callable[[Any, Any], Any], Row]:
+        if not text.strip():
             raise UserError("the text is blank; give one to look at")
-        trace, unit = Trace(), next(self.layout.units([self.example(line)]))
-        batch = Batch.of([unit[:1]])  # of choices the first
-        check_size(self.model, len(unit[0].ids), len(unit[0].ids), shown=shown)
-        with torch.no_grad():
-            self.model.see(batch.items, Site(trace=trace))
-        if not trace.records:
-            raise UserError("there is no attention in this model")
-        maps = {f"encoder.{i}.self": weights[0] for i, weights in enumerate(trace.maps().values())}
-        return Explanation(batch.rows[0].ids, [], torch.zeros(0), [], maps)
+        (row, *_) = next(self.layout.units([self.example(text)]))  # of choices the first
+        return lambda rows, at: self.model.see(Batch.of([[replace(row, ids=rows[0])]]).items, at), row.ids

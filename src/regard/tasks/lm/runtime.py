@@ -23,7 +23,6 @@ from regard.tasks.running_spec import TextEvaluation
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from regard.engine.explain import Explanation
 
 HALF_CHARACTER = "\ufffd"
 
@@ -94,7 +93,13 @@ class Generator(Runnable):
         return {"engine": self.engine.about, "tokens": self.search.max_length}
 
     def attend(self, text: str, target: str | None = None, *, shown: int | None = None) -> Look:
-        return self.look(self.explain(text, target, shown=shown))
+        from regard.engine.explain import explain
+
+        (prompt,) = self.prompts([text])
+        said = self.tell([text])[0][0].tokens if target is None else self._ids([target])[0]
+        if len(prompt) == 1 and not said:
+            said = [max(0, self.end)]
+        return self.look(explain(self.model, [[]], [[*prompt[1:], *said]], shown=shown, first=prompt[0])[0])
 
     def room(self, search: Search | None = None) -> int | None:
         """Tokens of a prompt at most, before so long an output; None of recurrent models, which read on and on."""
@@ -198,16 +203,6 @@ class Generator(Runnable):
             real = torch.arange(x.shape[1])[None] < batch.lengths[:, None] - 1
             own = -lost(self.model.head, x[real], batch.tokens[:, 1:][real]).double()
             yield from zip(members, own.split((batch.lengths - 1).tolist()), strict=True)
-
-    def explain(self, text: str, target: str | None = None, *, shown: int | None = None) -> "Explanation":
-        """What it looked at while it read the text and went on, by itself or with the target."""
-        from regard.engine.explain import explain_text
-
-        (prompt,) = self.prompts([text])
-        said = self.tell([text])[0][0].tokens if target is None else self._ids([target])[0]
-        if len(prompt) == 1 and not said:
-            said = [max(0, self.end)]
-        return explain_text(self.model, [*prompt, *said], shown=shown)
 
     def _ids(self, texts: Texts) -> list[list[int]]:
         return self.tokenizer.encode(listed(texts), spaced=False)

@@ -1,6 +1,7 @@
 """An encoder alone, ready to fill blanks and to make vectors of texts."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,17 +10,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.attention.site import Site, Trace
 from regard.data.text import lines
 from regard.data.tokenizer import MASK
-from regard.engine.explain import Explanation, check_size
 from regard.errors import UserError
-from regard.look.look import Look
 from regard.progress import warn
-from regard.shapes import Padded
+from regard.shapes import Padded, Row
 from regard.tasks.mlm.config import EncodeOptions
 from regard.tasks.options import Texts, listed
-from regard.tasks.runnable import Evaluation, Prediction, Predictions, Runnable, Tick, check_silent, ids_of, ignore
+from regard.tasks.runnable import Evaluation, Prediction, Predictions, Runnable, Tick, ids_of, ignore
 from regard.tasks.running_spec import TextEvaluation
 from regard.tasks.running_text import evaluated
 
@@ -85,10 +83,6 @@ class Encoder(Runnable):
         blanks = Blanks(self.tokenizer, context=self.max_length, pairs=self.model.config.next_sentence)
         return evaluated(self, options, lambda text, tick: guess_blanks(self.model, blanks, text.ids[1:], 8, tick))
 
-    def attend(self, text: str, target: str | None = None, *, shown: int | None = None) -> Look:
-        check_silent(target)
-        return self.look(self.explain(text, shown))
-
     def read(self, text: str) -> list[int]:
         """As the model reads a text; of one that is too long, the beginning."""
         mask, ids = [self.model.mask], list[int]()
@@ -134,16 +128,8 @@ class Encoder(Runnable):
         logits: Tensor = self.model.guess(self.model(rows))
         return logits[0] if alone else logits
 
-    @torch.no_grad()
-    def explain(self, text: str, shown: int | None = None) -> Explanation:
-        """What each token looked at."""
-        trace, ids = Trace(), self.read(text)
-        check_size(self.model, len(ids), 0, shown=shown)
-        self.model(Padded.of([ids]), Site(trace=trace))
-        maps = {path: weights[0] for path, weights in trace.maps().items()}
-        if not maps:
-            raise UserError("this model has no attention to look at; train one with attention")
-        return Explanation(ids, [], torch.zeros(0), [], maps)
+    def reading(self, text: str) -> tuple[Callable[[Any, Any], Any], Row]:
+        return lambda rows, site: self.model(Padded.of(rows), site), self.read(text)
 
     def check_guesses(self) -> None:
         """Raise for a model that makes vectors only."""

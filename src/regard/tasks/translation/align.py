@@ -101,10 +101,9 @@ def line_links(model: Translator, outputs: Sequence[Output], reading: Reading) -
 
 def crossing(told: Explanation) -> list[Place]:
     """Where a target looks at its source, the last layer last."""
-    sites = [site for site in told.maps if site.endswith("cross")]
-    if not sites:
+    if not told.across:
         raise UserError("this model does not look across from a target to a source; train one with attention")
-    return [(site, later) for later in (False, True) for site in sites]
+    return [(site, later) for later in (False, True) for site in told.across]
 
 
 def _chosen(maps: dict[Place, Weights], reading: Reading) -> Weights:

@@ -15,7 +15,7 @@ from regard.engine.engine import Rows
 from regard.errors import UserError
 from regard.look.look import Look
 from regard.progress import warn
-from regard.shapes import Padded, Row
+from regard.shapes import Row
 from regard.tasks.folder import Loaded
 from regard.tasks.options import Texts, listed
 from regard.tasks.runnable import Evaluation, Prediction, Predictions, Runnable, Tick, ids_of, ignore
@@ -219,4 +219,4 @@ class Translator(Runnable):
             raise UserError("nothing to look at: the text is blank; give a sentence")
         sources = self.tokenizers.read(texts, self.tag)
         for some in batches(self.model, sources, outputs):
-            yield from explain(self.model, Padded.of(sources[some]), outputs[some], Trace(muted=muted), shown)
+            yield from explain(self.model, sources[some], outputs[some], Trace(muted=muted), shown)
