@@ -2,6 +2,7 @@
 
 import contextlib
 import difflib
+import fcntl
 import hashlib
 import io
 import json
@@ -40,6 +41,23 @@ def append(path: Path, data: bytes) -> None:
         _write_through(path, data, "ab")
     except OSError as error:
         raise cannot_write(path, error) from error
+
+
+@contextlib.contextmanager
+def locked(path: Path, busy: str) -> Iterator[None]:
+    """Only one process at a time holds this file; `busy` is what another one is told."""
+    try:
+        file = path.open("ab")
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not path.exists() or not os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                raise BlockingIOError  # the other process has finished just now
+        except BlockingIOError as error:
+            raise UserError(busy) from error
+        yield
 
 
 @contextlib.contextmanager

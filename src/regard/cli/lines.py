@@ -1,24 +1,23 @@
 """Lines in, lines out: in order, as they come, and on after a kill."""
 
-import fcntl
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 
+from regard.data.sample import chunks
 from regard.data.text import lines
 from regard.errors import UserError
-from regard.files import append, cannot_write, write
+from regard.files import append, cannot_write, locked, write
 from regard.progress import Progress, warn
+from regard.tasks.folder import stamp
 
 Tick = Callable[[int], None]
 Make = Callable[[Sequence[str], int, Tick], list[str]]  # from texts, and how many came before them, to a line for each
 Put = Callable[[Sequence[str], bytes], None]  # away with texts and the lines made of them
 SUM_BYTES = 8
-AHEAD = 4096  # lines of a file that are read before any is written
 
 
 def run_lines(inputs: Sequence[Path], output: Path | None, job: str, make: Make) -> None:
@@ -26,10 +25,11 @@ def run_lines(inputs: Sequence[Path], output: Path | None, job: str, make: Make)
     if output is None:
         _run(inputs, [], make, _print, None if sys.stdout.isatty() else _count(inputs))
         return
-    named = repr((job, [_stamp(path) for path in inputs])).encode()
+    # Standard input has no stamp, nor has a name that reading will complain of.
+    named = repr((job, [stamp(path) if path.exists() else str(path) for path in inputs])).encode()
     partial = output.with_name(f"{output.name}.{blake2b(named, digest_size=4).hexdigest()}.partial")
     sums = partial.with_suffix(".inputs")  # of the input line that each output line was made from
-    with _locked(partial):
+    with locked(partial, f"{partial}: another process writes it; wait for that, or choose another --output"):
         done = min(_whole_lines(partial), sums.stat().st_size // SUM_BYTES if sums.exists() else 0)
         _whole_lines(partial, done)
         seen = sums.read_bytes()[: done * SUM_BYTES] if done else b""
@@ -82,23 +82,6 @@ def _sum(text: str) -> bytes:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=SUM_BYTES).digest()
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Only one process at a time writes a file."""
-    try:
-        file = path.open("ab")
-    except OSError as error:
-        raise cannot_write(path, error) from error
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not path.exists() or not os.path.samestat(os.fstat(file.fileno()), path.stat()):
-                raise BlockingIOError  # the other process has finished just now
-        except BlockingIOError as error:
-            raise UserError(f"{path}: another process writes it; wait for that, or choose another --output") from error
-        yield
-
-
 def _print(texts: Sequence[str], data: bytes) -> None:
     sys.stdout.buffer.write(data)
     sys.stdout.flush()
@@ -126,25 +109,17 @@ def _whole_lines(path: Path, most: int | None = None) -> int:
     return count
 
 
-def _stamp(path: Path) -> tuple[str, int, int]:
-    """A file, and whether it is still the same."""
-    if not path.exists():  # standard input, or a name that reading will complain of
-        return str(path), 0, 0
-    return str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns
-
-
 def input_chunks(inputs: Sequence[Path]) -> Iterator[list[str]]:
     """Lines of files, or of standard input, in order; undecodable bytes become U+FFFD, with one warning.
 
     From files as many at a time as batches want; from a pipe as many as have come, so that nobody waits for more.
     """
     if not inputs or inputs == [Path("-")]:
-        chunks: Iterator[list[str]] = ([_text(raw) for raw in raws] for raws in _arriving())
+        arriving = _arriving()
     else:
-        texts = (text for path in inputs for text in lines(path, strict=False))
-        chunks = iter(lambda: list(islice(texts, AHEAD)), [])
+        arriving = chunks(text for path in inputs for text in lines(path, strict=False))
     done, warned = 0, False
-    for chunk in chunks:
+    for chunk in arriving:
         if done == 0:
             chunk[0] = chunk[0].removeprefix("\ufeff")  # a byte-order mark is no word
         odd = next((i for i, text in enumerate(chunk, 1) if "\ufffd" in text), None)
@@ -155,11 +130,7 @@ def input_chunks(inputs: Sequence[Path]) -> Iterator[list[str]]:
         done += len(chunk)
 
 
-def _text(raw: bytes) -> str:
-    return raw.removesuffix(b"\r").decode("utf-8", "replace")
-
-
-def _arriving() -> Iterator[list[bytes]]:
+def _arriving() -> Iterator[list[str]]:
     """Whole lines from standard input, as soon as they are there."""
     if sys.stdin.isatty():
         warn("reading from the terminal: a sentence and Enter; Ctrl-D ends")
@@ -169,6 +140,6 @@ def _arriving() -> Iterator[list[bytes]]:
         if b"\n" in data:
             *whole, rest = b"".join(parts).split(b"\n")
             parts = [rest] if rest else []
-            yield whole
+            yield [raw.removesuffix(b"\r").decode("utf-8", "replace") for raw in whole]
     if parts:
-        yield [b"".join(parts)]
+        yield [b"".join(parts).removesuffix(b"\r").decode("utf-8", "replace")]

@@ -1,11 +1,10 @@
 """A run: joins data, model, task and loop, in one folder that anyone can use afterwards; the same call goes on."""
 
 import ctypes
-import fcntl
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
@@ -20,7 +19,7 @@ from regard.data.text import check_regular
 from regard.data.tokenizer import ForeignTokenizer, Tokenizers
 from regard.engine.engine import engine_of
 from regard.errors import UserError
-from regard.files import input_digest, sealed, unsealed, write
+from regard.files import input_digest, locked, sealed, unsealed, write
 from regard.look.charts import curve
 from regard.progress import duration, say
 from regard.tasks.config import BaseRecipe
@@ -134,7 +133,11 @@ def train(
         torch.set_num_threads(cores.threads)
     keep_memory()
     run = Run(recipe, out, models, start)
-    with _alone(out):
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{out}: cannot be written ({error.strerror}); choose another `out`") from error
+    with locked(out / ".lock", f"{out}: another run is at work there; wait for it, or choose another `out`"):
         _same_run(out, recipe, run.inputs(), goes_on)
         run.save_tokenizers(new_words)
         _train(run, cores, companion, _tensorboard(out) if tensorboard else None, world)
@@ -280,19 +283,3 @@ def _changed_inputs(out: Path, inputs: Sequence[Path]) -> list[Path]:
         raise UserError(f"{out / INPUTS}: is damaged ({error}); remove it if the data are as they were") from error
     now = [input_digest(path) for path in inputs]
     return [path for path, one, other in zip_longest(inputs, before, now) if one != other and path is not None]
-
-
-@contextmanager
-def _alone(out: Path) -> Iterator[None]:
-    """One run at a time in a folder."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        lock = (out / ".lock").open("w")
-    except OSError as error:
-        raise UserError(f"{out}: cannot be written ({error.strerror}); choose another `out`") from error
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise UserError(f"{out}: another run is at work there; wait for it, or choose another `out`") from error
-        yield
