@@ -88,8 +88,7 @@ def check(
 ) -> "Report":
     """Every problem of the data, by file and line, and what training on them would take; as `train` takes them."""
     from regard.exchange import folders
-    from regard.training.asked import Asked
-    from regard.training.check import check
+    from regard.training.asked import Asked, check
 
     return check(Asked.of(recipe, files, minutes, settings), folders)
 
