@@ -5,7 +5,6 @@ Their options are those of the model that they are given, as its task declares t
 
 import inspect
 import json
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, fields
 from functools import partial
@@ -53,7 +52,7 @@ def run(
     if options.single:
         if inputs or output or as_json:
             raise UserError("--prompt goes on with one text, here; for files, --output or --json drop it")
-        ready.stream(options, _put)
+        ready.stream(options, partial(print, end="", flush=True))
         return
     if not options.plain and not as_json:
         raise UserError("--nbest gives several outputs a line; add --json to tell them apart")
@@ -81,11 +80,6 @@ def evaluate(
     """Print how good a model is."""
     found = opened(model, batch_size=batch_size, engine=engine, threads=threads).evaluate(**own)
     print(dumps(found.data) if as_json else "\n".join(found.lines))
-
-
-def _put(text: str) -> None:
-    sys.stdout.write(text.encode("utf-8", "replace").decode())
-    sys.stdout.flush()
 
 
 def named_model(arguments: Sequence[str]) -> TaskSpec | None:

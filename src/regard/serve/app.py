@@ -125,18 +125,18 @@ class Figures:
     """Counters for Prometheus; labels are routes and statuses, never anything that a client sent."""
 
     def __init__(self, house: House) -> None:
-        self.house, self.registry = house, CollectorRegistry()
+        self.registry = CollectorRegistry()
         self.requests = Counter("regard_requests", "Requests", ["route", "status"], registry=self.registry)
         self.seconds = Histogram("regard_seconds", "Seconds of a request", ["route"], registry=self.registry)
-        self.gauges = {name: Gauge(f"regard_{name}", about, registry=self.registry) for name, about in STATE.items()}
+        for name, about in STATE.items():
+            gauge = Gauge(f"regard_{name}", about, registry=self.registry)
+            gauge.set_function(partial(lambda name: house.state[name], name))
 
     def count(self, route: str, status: int, seconds: float) -> None:
         self.requests.labels(route, str(status)).inc()
         self.seconds.labels(route).observe(seconds)
 
     def response(self) -> Response:
-        for name, gauge in self.gauges.items():
-            gauge.set(self.house.state[name])
         return Response(generate_latest(self.registry), media_type=CONTENT_TYPE_LATEST)
 
 
