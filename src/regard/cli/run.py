@@ -24,7 +24,7 @@ from regard.data.sample import chunks
 from regard.data.text import lines
 from regard.errors import UserError
 from regard.exchange.folders import task_of
-from regard.files import append, cannot_write, locked, write
+from regard.files import append, locked, write, writing
 from regard.progress import Progress, say, warn
 from regard.tasks.folder import stamp
 from regard.tasks.registry import TASKS
@@ -100,26 +100,24 @@ def run_lines(inputs: Sequence[Path], output: Path | None, job: str, make: Make)
         return
     # Standard input has no stamp, nor has a name that reading will complain of.
     named = repr((job, [stamp(path) if path.exists() else str(path) for path in inputs])).encode()
-    partial = output.with_name(f"{output.name}.{blake2b(named, digest_size=4).hexdigest()}.partial")
-    sums = partial.with_suffix(".inputs")  # of the input line that each output line was made from
-    with locked(partial, f"{partial}: another process writes it; wait for that, or choose another --output"):
-        done = min(_whole_lines(partial), sums.stat().st_size // SUM_BYTES if sums.exists() else 0)
-        _whole_lines(partial, done)
+    unfinished = output.with_name(f"{output.name}.{blake2b(named, digest_size=4).hexdigest()}.partial")
+    sums = unfinished.with_suffix(".inputs")  # of the input line that each output line was made from
+    with locked(unfinished, f"{unfinished}: another process writes it; wait for that, or choose another --output"):
+        done = min(_whole_lines(unfinished), sums.stat().st_size // SUM_BYTES if sums.exists() else 0)
+        _whole_lines(unfinished, done)
         seen = sums.read_bytes()[: done * SUM_BYTES] if done else b""
         write(sums, seen)
         if done:
-            warn(f"{partial} has {done:,} lines already; going on after them")
+            warn(f"{unfinished} has {done:,} lines already; going on after them")
 
         def put(texts: Sequence[str], data: bytes) -> None:
             append(sums, b"".join(map(_sum, texts)))
-            append(partial, data)
+            append(unfinished, data)
 
         _run(inputs, [seen[i : i + SUM_BYTES] for i in range(0, len(seen), SUM_BYTES)], make, put, _count(inputs))
-        try:
-            partial.replace(output)
+        with writing(output):
+            unfinished.replace(output)
             sums.unlink()
-        except OSError as error:
-            raise cannot_write(output, error) from error
 
 
 def _run(inputs: Sequence[Path], seen: Sequence[bytes], make: Make, put: Put, total: int | None) -> None:
@@ -170,15 +168,12 @@ def _count(inputs: Sequence[Path]) -> int | None:
 def _whole_lines(path: Path, most: int | None = None) -> int:
     """How many lines a file has; half a line at its end, where a kill or a full disk cut it, and lines after so many
     are taken off."""
-    try:
-        with path.open("r+b") as file:
-            count = end = 0
-            for raw in islice(file, most):
-                if raw.endswith(b"\n"):
-                    count, end = count + 1, end + len(raw)
-            file.truncate(end)
-    except OSError as error:
-        raise cannot_write(path, error) from error
+    count = end = 0
+    with writing(path), path.open("r+b") as file:
+        for raw in islice(file, most):
+            if raw.endswith(b"\n"):
+                count, end = count + 1, end + len(raw)
+        file.truncate(end)
     return count
 
 
