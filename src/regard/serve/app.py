@@ -22,8 +22,7 @@ from regard.errors import UserError
 from regard.serve import describe, libre, openai, own
 from regard.serve.desk import BusyError, RefusedError
 from regard.serve.house import House
-from regard.serve.keys import is_own_host, is_own_page, known
-from regard.serve.wire import GONE
+from regard.serve.wire import GONE, is_own_host, is_own_page, known
 
 Handler = Callable[[House, Request], Awaitable[Response]]
 HEADERS = [

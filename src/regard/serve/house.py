@@ -14,7 +14,7 @@ import yaml
 from regard.errors import UserError
 from regard.serve.config import Limits
 from regard.serve.desk import LINE, Desk, RefusedError
-from regard.serve.keys import own_names
+from regard.serve.wire import own_names
 
 NAMES = {
     "ar": "Arabic", "bg": "Bulgarian", "ca": "Catalan", "cs": "Czech", "da": "Danish", "de": "German", "el": "Greek",
