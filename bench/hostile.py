@@ -386,7 +386,7 @@ def execute(case: Case, folder: Path) -> None:
             resource.setrlimit(resource.RLIMIT_CPU, (4 * PATIENCE, 4 * PATIENCE + 1))
         faulthandler.dump_traceback_later(0.9 * WAIT)  # where it hangs
         sys.argv = ["regard", *arguments]
-        import regard.training.check as checking
+        import regard.training.asked as checking
         import regard.training.run as training
         from regard.cli.main import main
         from regard.errors import UserError

@@ -42,7 +42,7 @@ FAULTS = {
                             "tests/contracts/test_search.py"),
     "manifest check": Fault("files.py", 'if digest(folder / name) != wanted["sha256"]:', "if False:",
                             "tests/test_files.py"),
-    "key comparison": Fault("serve/keys.py", "hmac.compare_digest(key.encode(), one.encode())",
+    "key comparison": Fault("serve/wire.py", "hmac.compare_digest(key.encode(), one.encode())",
                             "key.startswith(one)", "tests/serve/test_abuse.py tests/serve/test_server.py"),
     "padding length": Fault("attention/mask.py", "grid.keys() < self.lengths",
                             "grid.keys() <= self.lengths", "tests/attention/test_mask.py"),

@@ -58,7 +58,7 @@ def train(
     from regard.training.asked import Asked
     from regard.training.distributed import World
     from regard.training.launch import Cores
-    from regard.training.run import train
+    from regard.training.run import Run, train
 
     asked = Asked.of(recipe, files, minutes, settings)
     chosen, reasons = asked.recipe()
@@ -67,7 +67,7 @@ def train(
         say(line)
     chosen, begin = chosen.beginning_with(_path(start))
     train(
-        chosen, place, folders, cores=Cores(processes, threads), start=begin, goes_on=goes_on, tensorboard=tensorboard,
+        Run(chosen, place, folders, begin), cores=Cores(processes, threads), goes_on=goes_on, tensorboard=tensorboard,
         world=world, new_words=new_words, companion=[*COMMAND, "rank", str(place), str(begin or "")],
     )  # fmt: skip
     return load(place, threads=threads)
@@ -88,8 +88,7 @@ def check(
 ) -> "Report":
     """Every problem of the data, by file and line, and what training on them would take; as `train` takes them."""
     from regard.exchange import folders
-    from regard.training.asked import Asked
-    from regard.training.check import check
+    from regard.training.asked import Asked, check
 
     return check(Asked.of(recipe, files, minutes, settings), folders)
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import difflib
+import fcntl
 import hashlib
 import io
 import json
@@ -21,42 +22,64 @@ SUM = "sha256"  # the key of a JSON file's own sum
 _sums: dict[object, str] = {}  # of files that this process has read whole, by their states, which change with them
 
 
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """What fails while this file or folder is written is told with its name."""
+    try:
+        yield
+    except OSError as error:
+        why = error.strerror or error
+        raise UserError(f"{path}: cannot be written ({why}); free the disk or choose another place") from error
+
+
 def write(path: Path, data: bytes) -> None:
     """Replace a file in one instant."""
     aside = path.with_name(f"{MARK}{path.name}")
-    try:
-        _write_through(aside, data)
-        os.replace(aside, path)
-        _flush(path.parent)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            aside.unlink()
-        raise cannot_write(path, error) from error
+    with writing(path):
+        try:
+            _write_through(aside, data)
+            os.replace(aside, path)
+            _flush(path.parent)
+        finally:
+            with contextlib.suppress(OSError):
+                aside.unlink()
 
 
 def append(path: Path, data: bytes) -> None:
     """Add to a file, down to the disk."""
-    try:
+    with writing(path):
         _write_through(path, data, "ab")
-    except OSError as error:
-        raise cannot_write(path, error) from error
+
+
+@contextlib.contextmanager
+def locked(path: Path, busy: str) -> Iterator[None]:
+    """Only one process at a time holds this file; `busy` is what another one is told."""
+    with writing(path):
+        file = path.open("ab")
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not path.exists() or not os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                raise BlockingIOError  # the other process has finished just now
+        except BlockingIOError as error:
+            raise UserError(busy) from error
+        yield
 
 
 @contextlib.contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
     """A folder to fill: it appears in one instant, whole, or not at all."""
     aside = path.with_name(f"{MARK}{path.name}")
-    try:
-        shutil.rmtree(aside, ignore_errors=True)
-        aside.mkdir(parents=True)
-        yield aside
-        _flush(aside)
-        os.rename(aside, path)
-        _flush(path.parent)
-    except OSError as error:
-        raise cannot_write(path, error) from error
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+    with writing(path):
+        try:
+            shutil.rmtree(aside, ignore_errors=True)
+            aside.mkdir(parents=True)
+            yield aside
+            _flush(aside)
+            os.rename(aside, path)
+            _flush(path.parent)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
 
 
 def write_folder(path: Path, contents: Mapping[str, Callable[[Path], None] | bytes]) -> None:
@@ -147,16 +170,10 @@ class _Hashed(io.FileIO):
 
 def check_space(folder: Path, needed: int) -> None:
     """Raise before a write that the disk has no room for."""
-    try:
+    with writing(folder):
         free = shutil.disk_usage(folder).free
-    except OSError as error:
-        raise cannot_write(folder, error) from error
     if free < needed:
         raise UserError(f"{folder}: {needed / 1e6:.1f} MB are needed, {free / 1e6:.1f} MB free; make room first")
-
-
-def cannot_write(path: Path, error: OSError) -> UserError:
-    return UserError(f"{path}: cannot be written ({error.strerror or error}); free the disk or choose another place")
 
 
 def cannot_read(path: Path, error: OSError | ValueError) -> UserError:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from regard.data import examples as module
 from regard.data.config import ExamplesConfig, LabelledDataConfig, RunningText
-from regard.data.documents import pieces
 from regard.data.examples import (
     CHOICES,
     LABELS,
@@ -26,6 +25,7 @@ from regard.data.examples import (
     split,
 )
 from regard.errors import UserError
+from regard.tasks.running_text import pieces
 
 FORMATS = (LABELS, NUMBERS, CHOICES, TAGS, QUESTIONS)
 DATA = Path(__file__).parents[3] / "shared" / "data"

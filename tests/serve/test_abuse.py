@@ -24,8 +24,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from regard.serve.config import Limits
-from regard.serve.keys import known
 from regard.serve.server import Patient, _socket
+from regard.serve.wire import known
 from tests.serve.toys import MODELS, Service, make_model, service
 
 OFFER = Offer({"source": "en", "target": "de"}, "teller")

@@ -9,8 +9,7 @@ import pytest
 from regard.errors import UserError
 from regard.serve.config import Limits
 from regard.serve.desk import Desk
-from regard.serve.house import Direction, House, Place
-from regard.serve.languages import directions
+from regard.serve.house import Direction, House, Place, directions
 from regard.serve.server import named
 
 

@@ -13,7 +13,7 @@ import pytest
 from regard import load
 from regard.errors import UserError
 from regard.serve.config import Limits
-from regard.serve.jobs import described
+from regard.serve.worker import described
 from regard.tasks.options import Options, accepted, option
 from regard.tasks.registry import TASKS
 from tests.cli.reading import regard

@@ -30,7 +30,7 @@ from regard.serve.app import app
 from regard.serve.config import Limits
 from regard.serve.desk import Desk, RefusedError, Task
 from regard.serve.house import House, Place
-from regard.serve.jobs import JOBS, described
+from regard.serve.worker import JOBS, described
 from regard.tasks.folder import save_model, save_tokenizers
 
 MODELS = Path(__file__).parents[1] / "fixtures" / "models"

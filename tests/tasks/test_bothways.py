@@ -22,7 +22,7 @@ from regard.exchange.export import export
 from regard.models.build import build
 from regard.models.config import ElmoConfig
 from regard.rng import Key
-from regard.serve.jobs import described
+from regard.serve.worker import described
 from regard.shapes import Padded
 from regard.tasks.bilm.task import BothWays, framed, tell_both_ways
 from regard.tasks.folder import load_folder

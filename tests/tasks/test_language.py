@@ -12,13 +12,13 @@ import torch
 
 from regard.attention.config import PositionConfig
 from regard.data.config import RunningText, TextDataConfig, TokenizerConfig
-from regard.data.documents import parted, pieces
 from regard.data.tokenizer import END
 from regard.errors import UserError
 from regard.models.build import build
 from regard.models.config import GptConfig, RecurrentTextConfig
 from regard.tasks import running_text as texts
 from regard.tasks.lm.task import LanguageModelling, Text
+from regard.tasks.running_text import parted, pieces
 from tests.training.toy import regard
 
 LINES = ["to be, or not", "to be: that", "", "is the question", "", "", "whether 'tis", "nobler"]

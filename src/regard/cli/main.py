@@ -164,7 +164,7 @@ def export(
     precision: Annotated[str, Option(help="Of weights, native: int8, or float32.")] = "int8",
 ) -> None:
     """Write a model as other tools read it, or for the native engine without torch, and check it there."""
-    from regard.cli.lines import input_chunks
+    from regard.cli.run import input_chunks
     from regard.exchange.export import export
     from regard.exchange.folders import load_any
 

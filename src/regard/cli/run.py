@@ -1,30 +1,40 @@
 """`regard run` and `regard evaluate`: each model's own task, line by line, and how good it is.
 
-Their options are those of the model that they are given, as its task declares them.
+Their options are those of the model that they are given, as its task declares them. Lines go in and out in order, as
+they come, and on after a kill.
 """
 
 import inspect
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import Field, fields
 from functools import partial
+from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
 from typer import Argument, Option
 
 from regard import api
-from regard.cli.lines import Tick, run_lines
 from regard.cli.main import Engine, Folder, Json, Threads
+from regard.data.sample import chunks
+from regard.data.text import lines
 from regard.errors import UserError
 from regard.exchange.folders import task_of
-from regard.progress import say, warn
+from regard.files import append, locked, write, writing
+from regard.progress import Progress, say, warn
+from regard.tasks.folder import stamp
 from regard.tasks.registry import TASKS
-from regard.tasks.runnable import Runnable
+from regard.tasks.runnable import Runnable, Tick
 from regard.tasks.spec import TaskSpec
 
 dumps = partial(json.dumps, ensure_ascii=False)
+Make = Callable[[Sequence[str], int, Tick], list[str]]  # from texts, and how many came before them, to a line for each
+Put = Callable[[Sequence[str], bytes], None]  # away with texts and the lines made of them
+SUM_BYTES = 8
 BatchSize = Annotated[int | None, Option(help="Sentences at once. Default: as many as fit well.")]
 
 
@@ -53,7 +63,7 @@ def run(
     if options.single:
         if inputs or output or as_json:
             raise UserError("--prompt goes on with one text, here; for files, --output or --json drop it")
-        ready.stream(options, _put)
+        ready.stream(options, partial(print, end="", flush=True))
         return
     if not options.plain and not as_json:
         raise UserError("--nbest gives several outputs a line; add --json to tell them apart")
@@ -83,9 +93,124 @@ def evaluate(
     print(dumps(found.data) if as_json else "\n".join(found.lines))
 
 
-def _put(text: str) -> None:
-    sys.stdout.write(text.encode("utf-8", "replace").decode())
+def run_lines(inputs: Sequence[Path], output: Path | None, job: str, make: Make) -> None:
+    """As many lines out as in, in order; `job` names the work, so that only the same command goes on with it."""
+    if output is None:
+        _run(inputs, [], make, _print, None if sys.stdout.isatty() else _count(inputs))
+        return
+    # Standard input has no stamp, nor has a name that reading will complain of.
+    named = repr((job, [stamp(path) if path.exists() else str(path) for path in inputs])).encode()
+    unfinished = output.with_name(f"{output.name}.{blake2b(named, digest_size=4).hexdigest()}.partial")
+    sums = unfinished.with_suffix(".inputs")  # of the input line that each output line was made from
+    with locked(unfinished, f"{unfinished}: another process writes it; wait for that, or choose another --output"):
+        done = min(_whole_lines(unfinished), sums.stat().st_size // SUM_BYTES if sums.exists() else 0)
+        _whole_lines(unfinished, done)
+        seen = sums.read_bytes()[: done * SUM_BYTES] if done else b""
+        write(sums, seen)
+        if done:
+            warn(f"{unfinished} has {done:,} lines already; going on after them")
+
+        def put(texts: Sequence[str], data: bytes) -> None:
+            append(sums, b"".join(map(_sum, texts)))
+            append(unfinished, data)
+
+        _run(inputs, [seen[i : i + SUM_BYTES] for i in range(0, len(seen), SUM_BYTES)], make, put, _count(inputs))
+        with writing(output):
+            unfinished.replace(output)
+            sums.unlink()
+
+
+def _run(inputs: Sequence[Path], seen: Sequence[bytes], make: Make, put: Put, total: int | None) -> None:
+    """Put what is made of each line but the first, whose sums are `seen`."""
+    done = 0
+    with nullcontext() if total is None else Progress(total, "lines") as progress:
+        for chunk in input_chunks(inputs):
+            again = seen[done : done + len(chunk)]
+            for number, (text, before) in enumerate(zip(chunk, again, strict=False), done + 1):
+                if _sum(text) != before:
+                    raise _other_input(f"line {number} is another one")
+            done, texts = done + len(again), chunk[len(again) :]
+
+            def tick(now: int, done: int = done) -> None:
+                if progress is not None:
+                    progress.update(done + now)
+
+            outputs = (line.replace("\r", " ") for line in make(texts, done, tick)) if texts else ()
+            put(texts, "".join(f"{line}\n" for line in outputs).encode("utf-8", "replace"))
+            done += len(texts)
+    if done < len(seen):
+        raise _other_input(f"it has {done:,} lines, and {len(seen):,} are done")
+
+
+def _other_input(what: str) -> UserError:
+    return UserError(
+        f"the input is not the one that the unfinished output was made from ({what}); remove the .partial file beside "
+        "the output to begin anew, or give the same input"
+    )
+
+
+def _sum(text: str) -> bytes:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=SUM_BYTES).digest()
+
+
+def _print(texts: Sequence[str], data: bytes) -> None:
+    sys.stdout.buffer.write(data)
     sys.stdout.flush()
+
+
+def _count(inputs: Sequence[Path]) -> int | None:
+    """How many lines there are, if that can be known beforehand: a pipe can be read once only."""
+    if not inputs or not all(path.is_file() for path in inputs):
+        return None
+    return sum(1 for path in inputs for _ in lines(path, strict=False))
+
+
+def _whole_lines(path: Path, most: int | None = None) -> int:
+    """How many lines a file has; half a line at its end, where a kill or a full disk cut it, and lines after so many
+    are taken off."""
+    count = end = 0
+    with writing(path), path.open("r+b") as file:
+        for raw in islice(file, most):
+            if raw.endswith(b"\n"):
+                count, end = count + 1, end + len(raw)
+        file.truncate(end)
+    return count
+
+
+def input_chunks(inputs: Sequence[Path]) -> Iterator[list[str]]:
+    """Lines of files, or of standard input, in order; undecodable bytes become U+FFFD, with one warning.
+
+    From files as many at a time as batches want; from a pipe as many as have come, so that nobody waits for more.
+    """
+    if not inputs or inputs == [Path("-")]:
+        arriving = _arriving()
+    else:
+        arriving = chunks(text for path in inputs for text in lines(path, strict=False))
+    done, warned = 0, False
+    for chunk in arriving:
+        if done == 0:
+            chunk[0] = chunk[0].removeprefix("\ufeff")  # a byte-order mark is no word
+        odd = next((i for i, text in enumerate(chunk, 1) if "\ufffd" in text), None)
+        if odd is not None and not warned:
+            warned = True
+            warn(f"line {done + odd} is not UTF-8; undecodable bytes become U+FFFD")
+        yield chunk
+        done += len(chunk)
+
+
+def _arriving() -> Iterator[list[str]]:
+    """Whole lines from standard input, as soon as they are there."""
+    if sys.stdin.isatty():
+        warn("reading from the terminal: a sentence and Enter; Ctrl-D ends")
+    parts: list[bytes] = []
+    while data := sys.stdin.buffer.read1(1 << 18):  # type: ignore[union-attr]
+        parts.append(data)
+        if b"\n" in data:
+            *whole, rest = b"".join(parts).split(b"\n")
+            parts = [rest] if rest else []
+            yield [raw.removesuffix(b"\r").decode("utf-8", "replace") for raw in whole]
+    if parts:
+        yield [b"".join(parts).removesuffix(b"\r").decode("utf-8", "replace")]
 
 
 def named_model(arguments: Sequence[str]) -> TaskSpec | None:

@@ -15,9 +15,7 @@ CHUNK = 4096  # texts that are worked on at once
 MANY = 100_000  # pairs, after which a bar is shown
 SAMPLE = 2_000_000  # pairs that are kept at most, evenly over the corpus
 Some = list[tuple[str, ...]]  # sources and targets
-_latest: dict[
-    object, tuple[int, Some]
-] = {}  # of the corpora that were read last, in the state that their files were in
+_latest: dict[object, tuple[int, Some]] = {}  # of corpora, in the state that their files were in when read last
 
 
 def sample(corpora: Sequence[PairsConfig]) -> tuple[int, Some]:

@@ -229,35 +229,32 @@ class Preparation:
             own, across, think = f"{block}.self_attention", f"{block}.cross_attention", f"{block}.feedforward"
             yield from self._norm(f"{block}.self_residual.norm" if placed else "")
             maps = [(f"{own}.to_q", heads, turned), (f"{own}.to_k", groups, turned), (f"{own}.to_v", groups, False)]
-            yield from self._heads(*maps)
+            yield from self._maps(*maps, size=settings.head)
             yield from self._out(f"{own}.to_out")
             if cross:
                 yield from self._norm(f"{block}.cross_residual.norm" if placed else "")
-                yield from self._heads((f"{across}.to_q", heads, False))
-                yield from self._heads((f"{across}.to_k", groups, False), (f"{across}.to_v", groups, False))
+                both = (f"{across}.to_k", groups, False), (f"{across}.to_v", groups, False)
+                yield from self._maps((f"{across}.to_q", heads, False), size=settings.head)
+                yield from self._maps(*both, size=settings.head)
                 yield from self._out(f"{across}.to_out")
             yield from self._norm(f"{block}.feedforward_residual.norm" if placed else "")
-            ups = [f"{think}.gate", f"{think}.up"] if settings.gated else [f"{think}.up"]
-            yield from self._linear(ups, settings.hidden, settings.width)
-            yield from self._linear([f"{think}.down"], settings.width, settings.hidden)
+            ups = ("gate", "up") if settings.gated else ("up",)
+            yield from self._maps(*((f"{think}.{up}", 1, False) for up in ups), size=settings.hidden)
+            yield from self._maps((f"{think}.down", 1, False), size=settings.width, depth=settings.hidden)
         yield from self._norm(f"{name}.norm" if config.placement == "pre" else "")
 
-    def _linear(self, names: list[str], columns: int, depth: int) -> Iterator[Array]:
-        weights = [_filled(self._take(f"{name}.weight", columns, depth)) for name in names]
-        biases = [_filled(self._bias(f"{name}.bias", columns)) for name in names]
-        yield from self._matrix(np.concatenate(weights), np.concatenate(biases))
-
-    def _heads(self, *maps: tuple[str, int, bool]) -> Iterator[Array]:
-        """Projections to heads, each filled up to 16s; turned ones have pairs apart, first halves first."""
-        weights, biases, head = list[Array](), list[Array](), self.settings.head
+    def _maps(self, *maps: tuple[str, int, bool], size: int, depth: int | None = None) -> Iterator[Array]:
+        """Linear maps to some heads of a size, each filled up to 16s; turned ones have pairs apart, first halves first.
+        They are of the model's width, or of another depth."""
+        weights, biases = list[Array](), list[Array]()
         for name, heads, turned in maps:
-            weight = self._take(f"{name}.weight", heads * head, self.settings.width)
-            bias = self._bias(f"{name}.bias", heads * head)
+            weight = self._take(f"{name}.weight", heads * size, depth or self.settings.width)
+            bias = self._bias(f"{name}.bias", heads * size)
             for one, to in ((weight, weights), (bias, biases)):
-                split = one.reshape(heads, head, *one.shape[1:])
+                split = one.reshape(heads, size, *one.shape[1:])
                 if turned:
                     split = np.concatenate((split[:, 0::2], split[:, 1::2]), 1)
-                to.append(_filled(split, but=0).reshape(heads * _up(head), -1))
+                to.append(_filled(split, but=0).reshape(heads * _up(size), -1))
         yield from self._matrix(np.concatenate(weights), np.concatenate(biases))
 
     def _out(self, name: str) -> Iterator[Array]:

@@ -130,7 +130,7 @@ def _huggingface(loaded: Loaded, folder: Path, rows: Rows) -> Checked:
         theirs = hf.AutoModel.from_pretrained(folder).eval()
         vectors = ((model(Padded.of([row])), theirs(torch.tensor([row])).last_hidden_state) for row in rows)
         return f"{kind}, {compare_numbers(vectors, 'vectors of')}", []
-    goes_on = _goes_on(loaded)
+    goes_on = loaded.spec.form == "prompt"
     start, end = (mark if mark >= 0 else None for mark in (model.start, model.end))
     marks = {"pad_token_id": end, "eos_token_id": end, "bos_token_id": start}
     marks |= {} if goes_on else {"pad_token_id": start, "decoder_start_token_id": start}
@@ -180,11 +180,6 @@ def _silenced(loaded: Loaded) -> Any:
     return model
 
 
-def _goes_on(loaded: Loaded) -> bool:
-    """Whether it goes on with a text; others read one whole, with marks around it."""
-    return loaded.spec.form == "prompt"
-
-
 def _sides(folder: Path, loaded: Loaded) -> list[Path]:
     """The folders of source and target tokenizer, which may be one."""
     return [folder] * 2 if loaded.words.text is loaded.words.target else [folder / "source", folder / "target"]
@@ -193,7 +188,7 @@ def _sides(folder: Path, loaded: Loaded) -> list[Path]:
 def _check_words(loaded: Loaded, folder: Path, texts: list[str], rows: Rows, outputs: Rows) -> None:
     """From text to pieces and from ids to text by the files alone, as users of either library go."""
     folders, target, hf = _sides(folder, loaded), loaded.words.target, installed("transformers")
-    running = _goes_on(loaded) and not isinstance(target, ForeignTokenizer)
+    running = loaded.spec.form == "prompt" and not isinstance(target, ForeignTokenizer)
     # An unknown is nothing that sub-words can mean, and nothing there.
     meant = [[i for i in ids if i != UNKNOWN or target.kind not in ("bpe", "unigram")] for ids in outputs]
     names = _names(folders[0], loaded.words.text)
@@ -211,7 +206,7 @@ def _check_words(loaded: Loaded, folder: Path, texts: list[str], rows: Rows, out
 
 def read_texts(loaded: Loaded, texts: Sequence[str]) -> tuple[list[str], Rows]:
     """Texts that leave room to write, or a few of words at random, as users write them and as the model reads them."""
-    source, model, spaced = loaded.words.text, loaded.model, not _goes_on(loaded)
+    source, model, spaced = loaded.words.text, loaded.model, loaded.spec.form != "prompt"
     if not texts:
         draw = Key(0, ("export",)).generator()
         low, high = min(8, source.vocabulary - 1), source.vocabulary
@@ -253,7 +248,7 @@ def _compare(loaded: Loaded, rows: Rows, outputs: Rows, where: str) -> Checked:
     odd = [number for number, (a, b) in enumerate(zip(ours, theirs, strict=True), 1) if a != b]
     if odd:
         raise UserError(f"{where} decodes {len(odd)} of {len(rows)} texts otherwise (first {odd[0]}); not exported")
-    whole = [[*row, *ids] for row, ids in zip(rows, ours, strict=True)] if _goes_on(loaded) else ours
+    whole = [[*row, *ids] for row, ids in zip(rows, ours, strict=True)] if loaded.spec.form == "prompt" else ours
     return f"checked: {len(rows)} of {len(rows)} texts decode to the same tokens here and in {where}", whole
 
 

@@ -33,6 +33,9 @@ class Given:
             return 1
         return value
 
+    def maybe(self, name: str) -> Any:
+        return self.number(name) if self.values.get(name) else None
+
     def rate(self, name: str) -> float:
         """Of dropout; 0 where they do not say."""
         value = self.values.get(name) or 0.0
@@ -134,11 +137,6 @@ def _learned(given: Given, name: str = "max_position_embeddings") -> PositionCon
     return PositionConfig(kind="learned", max_length=given.number(name))
 
 
-def _read_gpt2(given: Given) -> dict[str, Any]:
-    hidden = given.number("n_inner", 4 * given.number("n_embd"))
-    return {"hidden": hidden, "position": _learned(given, "n_positions")}
-
-
 def _read_llama(given: Given) -> dict[str, Any]:
     turning = given.values.get("rope_parameters") or given.values.get("rope_scaling") or {}
     turning = turning if isinstance(turning, dict) else {"type": turning}
@@ -148,15 +146,10 @@ def _read_llama(given: Given) -> dict[str, Any]:
     given.only("mlp_bias", False, bias)
     return {
         "num_kv_heads": given.number("num_key_value_heads", given.number("num_attention_heads")),
-        "head_width": given.number("head_dim") if given.values.get("head_dim") else None,
+        "head_width": given.maybe("head_dim"),
         "position": PositionConfig(kind="rotary", layout="halves", base=float(base)),
         "bias": bias,
     }
-
-
-def _read_mistral(given: Given) -> dict[str, Any]:
-    context = given.number("sliding_window") if given.values.get("sliding_window") else None
-    return {**_read_llama(given), "context": context}
 
 
 def _read_bert(given: Given) -> dict[str, Any]:
@@ -247,7 +240,8 @@ FAMILIES: dict[str, Family] = {
         rates={"resid_pdrop": "dropout", "embd_pdrop": "dropout", "attn_pdrop": "attention_dropout"},
         activation="activation_function",
         positions="learned",
-        read=_read_gpt2,
+        read=lambda given: {"hidden": given.number("n_inner", 4 * given.number("n_embd")),
+                            "position": _learned(given, "n_positions")},
         defaults={"bos_token_id": 50256, "eos_token_id": 50256, "tie_word_embeddings": True},
         writes={"n_inner": "hidden", "n_positions": "position.max_length",
                 "bos_token_id": "start", "eos_token_id": "end", "tie_word_embeddings": "tied"},
@@ -300,7 +294,7 @@ FAMILIES: dict[str, Family] = {
         architecture="MistralForCausalLM",
         fixed={**{k: v for k, v in _LLAMA.fixed.items() if k != "context"}, "bias": False},
         known={"hidden_act": "silu"},
-        read=_read_mistral,
+        read=lambda given: {**_read_llama(given), "context": given.maybe("sliding_window")},
         writes={**_LLAMA.writes, "sliding_window": "context"},
     ),
 }  # fmt: skip

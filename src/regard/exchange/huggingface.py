@@ -183,11 +183,8 @@ def write_reader(loaded: Loaded, folder: Path, rows: list[list[int]]) -> str:
         raise UserError(f"no kind of model there is like this one: {reason}")
     kind, head, settings = HEADS[config.question]
     family, ours = FAMILIES["bert"], {name: p.detach() for name, p in loaded.model.named_parameters()}
-    values = {
-        **family.to_theirs(config.trunk),
-        "architectures": [f"BertFor{kind}"],
-        **settings,
-    }  # raises for other shapes
+    # Raises for other shapes.
+    values = {**family.to_theirs(config.trunk), "architectures": [f"BertFor{kind}"], **settings}
     trunk = {name.removeprefix("trunk."): p for name, p in ours.items() if name.startswith("trunk.")}
     theirs = {rule.theirs: rule.to_theirs(trunk) for rule in family.rules(config.trunk)}
     bias = ours["head.bias"] * config.spread + config.center

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite, sqrt
-from statistics import NormalDist
+from statistics import NormalDist, fmean
 from typing import Any, Self
 
 import numpy as np
@@ -112,7 +112,7 @@ def paired_bootstrap(first: Texts, second: Texts, references: References, metric
 
 def estimate(system: System) -> Estimate:
     """The mean over seeds. Its interval is of bootstrap over items and seeds; without items, Student's over seeds."""
-    mean = _mean(system)
+    mean = fmean(system.values)
     if not isfinite(mean):
         return Estimate(mean)
     freedom = _freedom(system)
@@ -130,7 +130,7 @@ def gap(first: System, second: System) -> Gap:
     The p-value of the bootstrap is two-sided, (wider + 1) / (samples + 1): wider is twice the number of samples whose
     sign is the other one or none, and all of them at most. Equal systems get 1.
     """
-    difference = _mean(first) - _mean(second)
+    difference = fmean(first.values) - fmean(second.values)
     if not isfinite(difference):
         return Gap(difference)
     freedom = _freedom(first, second)
@@ -162,10 +162,6 @@ def _means(system: System, freedom: float) -> Floats:
     chosen = Key(SEED, ("seeds", system.name)).generator().integers(seeds, size=(samples, seeds))
     means = scores[chosen, np.arange(samples)[:, None]].mean(1)
     return middle + sqrt(seeds / (seeds - 1)) * _student(freedom) / NORMAL * (means - middle)
-
-
-def _mean(system: System) -> float:
-    return sum(system.values) / len(system.values)
 
 
 def _spread(system: System) -> float:

@@ -1,8 +1,8 @@
-"""The routes, and what holds for all of them: keys, bounds, headers, and how refusals look."""
+"""The routes, their OpenAPI description, and what holds for all: keys, bounds, headers, and how refusals look."""
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
@@ -18,12 +18,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from regard import __version__
 from regard.errors import UserError
-from regard.serve import describe, libre, openai, own
+from regard.serve import libre, openai, own
 from regard.serve.desk import BusyError, RefusedError
 from regard.serve.house import House
-from regard.serve.keys import is_own_host, is_own_page, known
-from regard.serve.wire import GONE
+from regard.serve.wire import GONE, is_own_host, is_own_page, known
 
 Handler = Callable[[House, Request], Awaitable[Response]]
 HEADERS = [
@@ -32,6 +32,57 @@ HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-opener-policy", b"same-origin"),
 ]
+
+
+Schema = dict[str, Any]
+STATUSES = {
+    400: "Not as it has to be",
+    401: "A key is needed",
+    403: "Asked by another name, or from a page of another site",
+    404: "There is no such model",
+    408: "It did not arrive in time",
+    413: "Too large",
+    415: "Neither JSON nor a form where there may be one",
+    500: "The worker ended under it, twice",
+    503: "Too much to do; Retry-After says when to come back",
+}
+
+
+def shape(title: str, optional: Sequence[str] = (), **properties: Schema) -> Schema:
+    required = [name for name in properties if name not in optional]
+    return {"title": title, "type": "object", "properties": properties, "required": required}
+
+
+def many(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
+def either(*schemas: Schema) -> Schema:
+    return {"anyOf": list(schemas)}
+
+
+TYPES = ("string", "number", "integer", "boolean", "null", "object")
+TEXT, NUMBER, WHOLE, FLAG, NULL, OBJECT = ({"type": name} for name in TYPES)
+TEXTS, TEXT_OR_NULL = many(TEXT), either(TEXT, NULL)
+PLAIN_ERROR = shape("PlainError", error=TEXT)
+OPENAI_BODY = shape("OpenAIErrorBody", message=TEXT, type=TEXT, param=TEXT_OR_NULL, code=TEXT_OR_NULL)
+OPENAI_ERROR = shape("OpenAIError", error=OPENAI_BODY)
+DETECTED = shape("Detected", language=TEXT, confidence=NUMBER)
+EXTRAS = {"detectedLanguage": either(DETECTED, many(DETECTED)), "alternatives": either(TEXTS, many(TEXTS))}
+TRANSLATED = shape("Translated", [*EXTRAS], translatedText=either(TEXT, TEXTS), **EXTRAS)
+LANGUAGE = shape("Language", code=TEXT, name=TEXT, targets=TEXTS)
+HEALTH = shape("Health", status=TEXT | {"const": "ok"})
+READY = shape("Ready", ready=FLAG, waiting=WHOLE, restarts=WHOLE)
+OUTPUT = shape("Output", ["alignment"], text=TEXT, score=NUMBER, log_prob=NUMBER, tokens=TEXTS, alignment=TEXT)
+ANSWER = shape("Answer", text=TEXT, outputs=many(OUTPUT))
+TRANSLATIONS = shape("Translations", model=TEXT, source=TEXT, target=TEXT, translations=many(ANSWER))
+CHOICE = shape("Choice", index=WHOLE, text=TEXT, logprobs=either(OBJECT, NULL), finish_reason=TEXT_OR_NULL)
+USAGE = shape("Usage", ["completion_tokens"], prompt_tokens=WHOLE, completion_tokens=WHOLE, total_tokens=WHOLE)
+HEAD = {"id": TEXT, "object": TEXT | {"const": "text_completion"}, "created": WHOLE, "model": TEXT}
+COMPLETION = shape("Completion", ["usage"], **HEAD, choices=many(CHOICE), usage=USAGE)
+RESULTS = shape("Results", model=TEXT, task=TEXT, results=many(shape("Result", input=TEXT, line=TEXT)))
+EMBEDDING = shape("Embedding", object=TEXT, index=WHOLE, embedding=either(many(NUMBER), TEXT))
+EMBEDDINGS = shape("Embeddings", object=TEXT, data=many(EMBEDDING), model=TEXT, usage=USAGE)
 
 
 @dataclass(frozen=True)
@@ -48,20 +99,20 @@ class Entry:
 
 
 ROUTES = {
-    "/translate": Entry("POST", libre.translate, describe.TRANSLATED, libre.Translate, form=True),
-    "/detect": Entry("POST", libre.detect, describe.many(describe.DETECTED), libre.Detect, form=True),
-    "/languages": Entry("GET", libre.languages, describe.many(describe.LANGUAGE)),
-    "/frontend/settings": Entry("GET", libre.settings, describe.OBJECT),
-    "/health": Entry("GET", libre.health, describe.HEALTH),
-    "/v1/models": Entry("GET", openai.models, describe.OBJECT),
-    "/v1/models/{model}": Entry("GET", openai.model, describe.OBJECT),
-    "/v1/completions": Entry("POST", openai.complete, describe.COMPLETION, openai.Complete, "generate", streams=True),
-    "/v1/embeddings": Entry("POST", openai.embed, describe.EMBEDDINGS, openai.Embed, "embed"),
-    "/api/run": Entry("POST", own.run, describe.RESULTS, own.Run),
-    "/api/translate": Entry("POST", own.translate, describe.TRANSLATIONS, own.Translate, "translate"),
-    "/api/attention": Entry("POST", own.attention, describe.OBJECT, own.Attention),
-    "/api/models": Entry("GET", own.models, describe.OBJECT),
-    "/ready": Entry("GET", own.ready, describe.READY),
+    "/translate": Entry("POST", libre.translate, TRANSLATED, libre.Translate, form=True),
+    "/detect": Entry("POST", libre.detect, many(DETECTED), libre.Detect, form=True),
+    "/languages": Entry("GET", libre.languages, many(LANGUAGE)),
+    "/frontend/settings": Entry("GET", libre.settings, OBJECT),
+    "/health": Entry("GET", libre.health, HEALTH),
+    "/v1/models": Entry("GET", openai.models, OBJECT),
+    "/v1/models/{model}": Entry("GET", openai.model, OBJECT),
+    "/v1/completions": Entry("POST", openai.complete, COMPLETION, openai.Complete, "generate", streams=True),
+    "/v1/embeddings": Entry("POST", openai.embed, EMBEDDINGS, openai.Embed, "embed"),
+    "/api/run": Entry("POST", own.run, RESULTS, own.Run),
+    "/api/translate": Entry("POST", own.translate, TRANSLATIONS, own.Translate, "translate"),
+    "/api/attention": Entry("POST", own.attention, OBJECT, own.Attention),
+    "/api/models": Entry("GET", own.models, OBJECT),
+    "/ready": Entry("GET", own.ready, READY),
 }
 PAGE = {"/": "serve/page/index.html"}
 PAGE |= {f"/{name}": f"serve/page/{name}" for name in ("page.js", "page.css", "icon.svg")}
@@ -74,14 +125,52 @@ def app(house: House) -> Starlette:
     figures = Figures(house)
     answer = partial(_answer, house, figures)
     routes = [Route(path, partial(answer, path), methods=[entry.method]) for path, entry in ROUTES.items()]
-    description = JSONResponse(describe.description(ROUTES, house))
-    routes += [Route("/openapi.json", lambda request: description, methods=["GET"])]
+    described = JSONResponse(description(house))
+    routes += [Route("/openapi.json", lambda request: described, methods=["GET"])]
     routes += [Route("/metrics", lambda request: figures.response(), methods=["GET"])]
     routes += [Route(path, _still(name), methods=["GET"]) for path, name in PAGE.items()]
     guard = Middleware(Guard, house=house, figures=figures)
     service = Starlette(routes=routes, middleware=[guard], exception_handlers={HTTPException: _odd})
     service.router.redirect_slashes = False
     return service
+
+
+def description(house: House) -> dict[str, Any]:
+    """OpenAPI 3.1, of requests from the very types that check them."""
+    schemas: dict[str, Schema] = {}
+    every = [place.name for place in house.places]
+    sources, targets = (sorted({getattr(each, side) for each in house.directions}) for side in ("source", "target"))
+
+    def answer(about: str, schema: Schema, streams: bool = False) -> dict[str, Any]:
+        stream: dict[str, Any] = {"text/event-stream": {}} if streams else {}
+        return {"description": about, "content": {"application/json": {"schema": schema}, **stream}}
+
+    def operation(path: str, route: Entry) -> dict[str, Any]:
+        refusal = OPENAI_ERROR if path.startswith("/v1/") else PLAIN_ERROR
+        answers = {str(status): answer(about, refusal) for status, about in STATUSES.items()}
+        answers["200"] = answer("Done", route.answers, route.streams)
+        if route.answers is READY:
+            answers["503"] = answer("Not now", READY)
+        about: dict[str, Any] = {"summary": (route.act.__doc__ or path).strip().splitlines()[0], "responses": answers}
+        if "{" in path:
+            model = TEXT | {"enum": every}
+            about["parameters"] = [{"name": "model", "in": "path", "required": True, "schema": model}]
+        if route.asks is not None:
+            asked = route.asks.model_json_schema(ref_template="#/components/schemas/{model}")
+            schemas.update(asked.pop("$defs", {}))
+            auto = ["auto"] if path == "/translate" else []
+            able = [place.name for place in house.places if route.verb in (None, *place.desk.model.get("verbs", ()))]
+            known = {"model": able, "source": [*sources, *auto], "target": targets}
+            for name in known.keys() & asked["properties"]:
+                for each in asked["properties"][name].get("anyOf", [asked["properties"][name]]):
+                    each |= {"enum": known[name]} if known[name] and each["type"] == "string" else {}
+            kinds = ["application/json", *(["application/x-www-form-urlencoded"] if route.form else [])]
+            about["requestBody"] = {"required": True, "content": {kind: {"schema": asked} for kind in kinds}}
+        return about
+
+    paths = {path: {route.method.lower(): operation(path, route)} for path, route in ROUTES.items()}
+    info = {"title": "Regard", "version": __version__}
+    return {"openapi": "3.1.0", "info": info, "paths": paths, "components": {"schemas": schemas}}
 
 
 def _still(name: str) -> Callable[[Request], Response]:
@@ -125,18 +214,18 @@ class Figures:
     """Counters for Prometheus; labels are routes and statuses, never anything that a client sent."""
 
     def __init__(self, house: House) -> None:
-        self.house, self.registry = house, CollectorRegistry()
+        self.registry = CollectorRegistry()
         self.requests = Counter("regard_requests", "Requests", ["route", "status"], registry=self.registry)
         self.seconds = Histogram("regard_seconds", "Seconds of a request", ["route"], registry=self.registry)
-        self.gauges = {name: Gauge(f"regard_{name}", about, registry=self.registry) for name, about in STATE.items()}
+        for name, about in STATE.items():
+            gauge = Gauge(f"regard_{name}", about, registry=self.registry)
+            gauge.set_function(partial(lambda name: house.state[name], name))
 
     def count(self, route: str, status: int, seconds: float) -> None:
         self.requests.labels(route, str(status)).inc()
         self.seconds.labels(route).observe(seconds)
 
     def response(self) -> Response:
-        for name, gauge in self.gauges.items():
-            gauge.set(self.house.state[name])
         return Response(generate_latest(self.registry), media_type=CONTENT_TYPE_LATEST)
 
 

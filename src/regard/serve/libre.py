@@ -9,8 +9,7 @@ from starlette.responses import JSONResponse
 
 from regard.serve.desk import RefusedError
 from regard.serve.house import Direction, House
-from regard.serve.keys import known
-from regard.serve.wire import MOST, Name, Texts, asked, while_there
+from regard.serve.wire import MOST, Name, Texts, asked, known, while_there
 from regard.tasks.options import listed
 
 SHARP = 12.0  # how much a better fit counts

@@ -19,9 +19,8 @@ from regard.progress import say, warn
 from regard.serve.app import app
 from regard.serve.config import Limits
 from regard.serve.desk import Desk
-from regard.serve.house import House, Place
-from regard.serve.keys import own_names
-from regard.serve.languages import Languages
+from regard.serve.house import House, Languages, Place
+from regard.serve.wire import own_names
 
 HEADER = 1 << 16  # bytes of a request's head
 

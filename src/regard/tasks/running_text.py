@@ -1,11 +1,13 @@
-"""What the tasks of running text share: the text as one long row of ids, made once per run, and windows of it."""
+"""What the tasks of running text share: the text from files, in pieces of a line with the ends of documents, as one
+long row of ids, made once per run, and windows of it."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -13,9 +15,10 @@ from numpy.typing import NDArray
 from torch import nn
 
 from regard.data.config import RunningText, TextDataConfig
-from regard.data.documents import Piece, parted, pieces, place_of
+from regard.data.examples import CORPORA, unlabelled
 from regard.data.sample import chunks
 from regard.data.store import stored
+from regard.data.text import kept, lines
 from regard.data.tokenizer import UNKNOWN, Tokenizer
 from regard.engine.engine import Engine
 from regard.errors import UserError
@@ -28,6 +31,9 @@ from regard.tasks.runnable import Evaluation, Runnable, Tick
 from regard.tasks.running_spec import TextEvaluation
 from regard.tasks.task import Direction, Shape
 
+TEXTS = {f"wikitext2/{split}": f"wikitext2/{split}.txt" for split in ("train", "valid", "test")}
+TEXTS |= {"tinyshakespeare/all": "tinyshakespeare/input.txt", "multi30k/en/train": "multi30k/raw/train.en", **CORPORA}
+Piece = tuple[str, bool]  # of text, and whether a document ends with it
 Ids = NDArray[Any]
 REHEARSED = 20  # windows by which an evaluation is timed
 
@@ -101,6 +107,49 @@ class TextTask:
         began = time.perf_counter()
         self.score(model, some)
         return (time.perf_counter() - began) * len(self.held.ids) / len(some.ids)
+
+
+def pieces(texts: Sequence[RunningText], documents: Literal["file", "paragraph", "line"]) -> Iterator[Piece]:
+    """Every line with its line end, which a document of one line goes without, as each text of a labelled corpus."""
+    for text in texts:
+        if text.corpus in CORPORA:
+            yield from ((line, True) for line in unlabelled(text.corpus))
+            continue
+        path = place_of(text)
+        held: str | None = None
+        for line in lines(path, strict=True):
+            if documents == "line":
+                if line.strip():
+                    yield line, True
+                continue
+            if held is not None:
+                yield held, documents == "paragraph" and not line.strip()
+            held = f"{line}\n" if documents == "file" or line.strip() else None
+        if held is not None:
+            yield held, True
+
+
+def parted(stream: Iterator[Piece], at: int) -> tuple[list[Piece], Iterator[Piece]]:
+    """The pieces of the first `at` characters, and the rest; a piece across the border is cut in two."""
+    first: list[Piece] = []
+    for text, ends in stream:
+        if len(text) <= at:
+            first.append((text, ends))
+            at -= len(text)
+            continue
+        if at:
+            first.append((text[:at], False))
+        return first, chain([(text[at:], ends)], stream)
+    return first, stream
+
+
+def place_of(text: RunningText) -> Path:
+    """The file of a text."""
+    if text.corpus is None:
+        return Path(text.file or "")
+    if text.corpus not in TEXTS:
+        raise UserError(f"no text is called {text.corpus!r}; known: {', '.join(TEXTS)}")
+    return kept(TEXTS[text.corpus])
 
 
 def files(recipe: BaseRecipe) -> list[Path]:

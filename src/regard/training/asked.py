@@ -1,6 +1,9 @@
-"""What a user gives to be trained on: a recipe, or files, from which one is made."""
+"""What a user gives to be trained on: a recipe, or files, from which one is made; and what is wrong with the data."""
 
 import json
+import resource
+import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,12 +11,16 @@ from typing import Any
 
 from regard.data.config import PairsConfig, RunningText
 from regard.errors import UserError
+from regard.progress import duration
 from regard.tasks import lm, translation
 from regard.tasks.config import BUDGETS, BaseRecipe
 from regard.tasks.lm.starter import text_starter
 from regard.tasks.registry import TASKS, parse_recipe, read_recipe
+from regard.tasks.report import Report
 from regard.tasks.spec import TaskSpec
 from regard.tasks.translation.starter import starter
+from regard.training.launch import plan_for
+from regard.training.run import Models, Run
 
 
 @dataclass(frozen=True)
@@ -89,3 +96,19 @@ class Asked:
             train, valid = self.corpora()
             chosen, reasons = starter(train[0], valid[0] if valid else None, self.minutes)
         return parse_recipe(json.dumps(chosen), "the command line", self.settings), reasons
+
+
+def check(asked: Asked, models: Models) -> Report:
+    """Every problem; time and memory are measured, with the largest batch tried, unless the data are refused."""
+    report = asked.spec.inspect(*asked.corpora())
+    if not report.fatal:
+        with tempfile.TemporaryDirectory() as folder:
+            run = Run(asked.recipe()[0], Path(folder), models)
+            run.save_tokenizers()
+            report.rows |= run.task.summary(run.recipe, report)
+            plan = plan_for(run.trainer())
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << (20 if sys.platform != "darwin" else 30))
+        report.rows |= {"parameters": f"{plan.parameters:,}", "updates": f"{plan.steps:,}"}
+        memory = f"about {peak:.1f} GiB; the largest batch fits"
+        report.rows |= {"time": f"about {duration(plan.seconds)}", "memory": memory}
+    return report

@@ -1,6 +1,7 @@
 """The training loop: update, evaluate, save; interrupted anywhere, it goes on to the same end."""
 
 import copy
+import io
 import json
 import math
 import os
@@ -8,7 +9,7 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -92,11 +93,10 @@ class Trainer:
         evaluate_at, save_at, check_at = map(plan.marks, times)
         lately = deque[float](maxlen=max(1, int(LATELY * plan.steps)))  # seconds of updates
         patience = math.inf if self.config.patience is None else self.config.patience
-        progress = Progress(plan.steps, "train") if self.world.leads else nullcontext()
+        progress = Progress(plan.steps, "train", None if self.world.leads else io.StringIO())
         # A second signal kills at once.
         with stop_signals(lambda signum: signal.signal(signum, signal.SIG_DFL)) as asked, progress as bar:
-            if bar:
-                bar.update(plan.position(self.state.step))
+            bar.update(plan.position(self.state.step))
             while self.state.step < plan.end and self.state.stale < patience:
                 began = time.perf_counter()
                 try:
@@ -112,13 +112,10 @@ class Trainer:
                 self.state = self.state.after(done.tokens, spent, cost)
                 step = self.state.step
                 if step in evaluate_at:
-                    scores = self._evaluate(self.weights.average or self.weights.model, {"train_loss": done.loss})
-                    if bar:
-                        bar.line(scores)
-                if bar:
-                    best = "" if self.state.best is None else f"best {self.task.primary[0]} {self.state.best:.2f}"
-                    speed = f"{done.tokens / spent:,.0f} {self.task.counts}/s"
-                    bar.update(plan.position(step), loss=f"loss {done.loss:.3f}", speed=speed, best=best)
+                    bar.line(self._evaluate(self.weights.average or self.weights.model, {"train_loss": done.loss}))
+                best = "" if self.state.best is None else f"best {self.task.primary[0]} {self.state.best:.2f}"
+                speed = f"{done.tokens / spent:,.0f} {self.task.counts}/s"
+                bar.update(plan.position(step), loss=f"loss {done.loss:.3f}", speed=speed, best=best)
                 if step in save_at or done.stop:
                     self.weights.save(self.checkpoints, self.state, self._averaged(save_at), self.world)
                 if done.stop:
@@ -132,16 +129,15 @@ class Trainer:
                 mean = copy.deepcopy(self.weights.model)
                 fill_with_mean(mean, last)
                 scores = self._evaluate(mean, {"averaged": len(last)})
-                if bar:
-                    bar.line(f"mean of the last {len(last)} checkpoints: {scores}")
+                bar.line(f"mean of the last {len(last)} checkpoints: {scores}")
         return self.state
 
-    def _keep_minutes(self, plan: Plan, an_update: float, bar: Progress | None) -> Plan:
+    def _keep_minutes(self, plan: Plan, an_update: float, bar: Progress) -> Plan:
         """The plan, with another end if at this pace the run would end late, or long before its time."""
         step, minutes = self.state.step, self.config.minutes or 0.0
         end = self.world.told(plan.end_within(minutes, step, self.state.seconds, an_update))
         changed = plan if end == plan.end else replace(plan, changes=(*plan.changes, (step, end)))
-        if changed is not plan and bar is not None:  # of the process that leads
+        if changed is not plan and self.world.leads:
             changed.save(self.folder / "plan.json")
             pace, within = "slower" if end < plan.end else "faster", f"to end within {minutes:g} minutes"
             bar.line(f"the machine is {pace} than planned: {end:,} steps instead of {plan.end:,}, {within}")

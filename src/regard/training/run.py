@@ -1,11 +1,10 @@
 """A run: joins data, model, task and loop, in one folder that anyone can use afterwards; the same call goes on."""
 
 import ctypes
-import fcntl
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
@@ -20,7 +19,7 @@ from regard.data.text import check_regular
 from regard.data.tokenizer import ForeignTokenizer, Tokenizers
 from regard.engine.engine import engine_of
 from regard.errors import UserError
-from regard.files import input_digest, sealed, unsealed, write
+from regard.files import input_digest, locked, sealed, unsealed, write
 from regard.look.charts import curve
 from regard.progress import duration, say
 from regard.tasks.config import BaseRecipe
@@ -111,31 +110,32 @@ class Run:
 
 
 def train(
-    recipe: BaseRecipe,
-    out: Path,
-    models: Models,
+    run: Run,
     *,
     cores: Cores = AS_FOUND,
-    start: Path | None = None,
     goes_on: bool = False,
     tensorboard: bool = False,
     world: World = ALONE,
     new_words: Sequence[str] = (),
     companion: Sequence[str] = (),
 ) -> None:
-    """Train in a folder that no other run is in, with further processes by the command `companion`.
+    """Train in the folder of a run, which no other is in, with further processes by the command `companion`.
 
     Raises InterruptedTrainingError or LostRankError where it was stopped.
     """
+    out = run.out
     if not world.leads:
-        follow(out, models, start, world)
+        follow(out, run.models, run.start, world)
         return
     if cores.threads is not None:
         torch.set_num_threads(cores.threads)
     keep_memory()
-    run = Run(recipe, out, models, start)
-    with _alone(out):
-        _same_run(out, recipe, run.inputs(), goes_on)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{out}: cannot be written ({error.strerror}); choose another `out`") from error
+    with locked(out / ".lock", f"{out}: another run is at work there; wait for it, or choose another `out`"):
+        _same_run(out, run.recipe, run.inputs(), goes_on)
         run.save_tokenizers(new_words)
         _train(run, cores, companion, _tensorboard(out) if tensorboard else None, world)
 
@@ -158,11 +158,14 @@ def _train(run: Run, cores: Cores, companion: Sequence[str], report: Report | No
             say("this run is finished; for more, `goes_on` with more `minutes`, or choose another `out`")
         state = trainer.run(plan)
     write(out / "README.md", _card(run.recipe, task, plan, state, out).encode())
+    metric = task.primary[0]
+    numbers = ((entry.get("seconds"), entry.get(metric)) for entry in log_entries(out / "metrics.jsonl"))
+    points = [(x / 60, y) for x, y in numbers if isinstance(x, int | float) and isinstance(y, int | float)]
     try:
-        write(out / "curve.svg", _training_curve(out, task.primary[0]).encode())
+        write(out / "curve.svg", curve({metric: points}, "minutes", metric, out.name).encode())
     except UserError as error:  # no matplotlib, or no finite point to draw
         say(f"curve.svg is left out: {error}")
-    say(f"done: best {task.primary[0]} {state.best:.2f} at step {state.best_step}; the model is in {out}")
+    say(f"done: best {metric} {state.best:.2f} at step {state.best_step}; the model is in {out}")
 
 
 def _card(recipe: BaseRecipe, task: Task, plan: Plan, state: TrainState, folder: Path) -> str:
@@ -196,13 +199,6 @@ The whole recipe:
 ```yaml
 {recipes.dump(recipe)}```
 """
-
-
-def _training_curve(folder: Path, metric: str) -> str:
-    """The metric against minutes, as SVG."""
-    numbers = ((entry.get("seconds"), entry.get(metric)) for entry in log_entries(folder / "metrics.jsonl"))
-    points = [(x / 60, y) for x, y in numbers if isinstance(x, int | float) and isinstance(y, int | float)]
-    return curve({metric: points}, "minutes", metric, folder.name)
 
 
 def follow(out: Path, models: Models, start: Path | None, world: World) -> None:
@@ -283,19 +279,3 @@ def _changed_inputs(out: Path, inputs: Sequence[Path]) -> list[Path]:
         raise UserError(f"{out / INPUTS}: is damaged ({error}); remove it if the data are as they were") from error
     now = [input_digest(path) for path in inputs]
     return [path for path, one, other in zip_longest(inputs, before, now) if one != other and path is not None]
-
-
-@contextmanager
-def _alone(out: Path) -> Iterator[None]:
-    """One run at a time in a folder."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        lock = (out / ".lock").open("w")
-    except OSError as error:
-        raise UserError(f"{out}: cannot be written ({error.strerror}); choose another `out`") from error
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise UserError(f"{out}: another run is at work there; wait for it, or choose another `out`") from error
-        yield

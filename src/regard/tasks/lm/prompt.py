@@ -11,7 +11,6 @@ from regard.data.config import PairsConfig
 from regard.data.text import pairs
 from regard.data.tokenizer import MASK
 from regard.decode.config import Greedy, Hypothesis, Search
-from regard.engine.engine import Rows
 from regard.errors import UserError
 from regard.progress import warn
 from regard.tasks.lm.config import GenerateOptions
@@ -55,15 +54,26 @@ class Prompter:
             raise UserError(f"labels {', '.join(map(repr, labels))}: give two or more, each a line that is not empty")
         if twice := next((label for label in self.labels if self.labels.count(label) > 1), None):
             raise UserError(f"label {twice!r} is given twice; name each once")
-        self.before, between, after = _parted(PLAIN if template is None else template)
+        template = PLAIN if template is None else template
+        self.before, *rest = re.split(r"(\{input\}|\{answer\})", template)
+        if rest[::2] != ["{input}", "{answer}"]:
+            like = r"Review: {input}\nMood: {answer}"
+            raise UserError(
+                f"template {template!r} has to hold {{input}} and then {{answer}}, each once, as in: {like}"
+            )
+        between, after = rest[1::2]
         self.stop = ["\n", *([after] if after else [])]
         self.between = between.rstrip(" ")  # words begin with their space, so a space belongs to the answer
-        space = between[len(self.between) :]
         self.shots = [f"{self.before}{text}{between}{answer}{after}{BETWEEN}" for text, answer in examples]
-        self.endings = ["", *(space + label for label in self.labels)]
+        self.endings = ["", *(between[len(self.between) :] + label for label in self.labels)]
         room = model.room(search)
         self.room = room and (room if labels is None else model.max_length)
-        self._check()
+        rows, names = self._rows("", 0), ["nothing", *self.labels]
+        for i, row in enumerate(rows):
+            if (first := rows.index(row)) < i:
+                raise UserError(f"label {names[i]!r} is the same as {names[first]!r} to this model; use words it knows")
+        if self.room is not None and (size := max(map(len, rows))) > self.room:
+            raise UserError(f"template and labels take {size} tokens, and this model reads {self.room}; shorten them")
         self.count = len(self.shots)
         if self.room is not None:  # a file may have far more than fit
             sizes = accumulate(len(ids) for ids in model.tokenizer.encode(self.shots[::-1], spaced=False))
@@ -128,43 +138,32 @@ class Prompter:
     def _prompt(self, text: str, count: int) -> str:
         return "".join([*self.shots[len(self.shots) - count :], self.before, text, self.between])
 
-    def _rows(self, text: str, count: int) -> Rows:
+    def _rows(self, text: str, count: int) -> list[list[int]]:
         """The tokens of a prompt as it is, and with each label. Labels are read together with what precedes them, for
         where one token ends and the next begins may depend on both."""
         tokenizer, prompt = self.model.tokenizer, self._prompt(text, count)
         rows = tokenizer.encode([prompt + ending for ending in self.endings], spaced=False)
         return [tokenizer.prompt(ids, self.model.start) for ids in rows]
 
-    def _check(self) -> None:
-        prompt, *labelled = self._rows("", 0)
-        for i, row in enumerate(labelled):
-            if row == prompt or row in labelled[:i]:
-                other = self.labels[labelled.index(row)] if row in labelled[:i] else "nothing"
-                raise UserError(f"label {self.labels[i]!r} is the same as {other!r} to this model; use words it knows")
-        size = max(map(len, (prompt, *labelled)))
-        if self.room is not None and size > self.room:
-            raise UserError(f"template and labels take {size} tokens, and this model reads {self.room}; shorten them")
-
-    def _fitted(self, text: str, line: int) -> tuple[int, Rows]:
+    def _fitted(self, text: str, line: int) -> tuple[int, list[list[int]]]:
         """How many examples fit before an input, and its rows. One that does not fit even alone loses its beginning."""
-        count, room = len(self.shots), self.room
-        rows = self._rows(text, count)
-        while count and room is not None and _longest(rows) > room:
-            count -= 1
+        for count in range(len(self.shots), -1, -1):
             rows = self._rows(text, count)
-        if room is not None and _longest(rows) > room:
-            self.warn(f"line {line} is longer than {room} tokens; the beginning of it is not read")
+            if (cut := self._cut(rows)) == rows:
+                break
+        else:
+            self.warn(f"line {line} is longer than {self.room} tokens; the beginning of it is not read")
         if count < self.count and not self._warned:
             self._warned = True
             those = f"{count} of the {self.count} examples fit before line {line}"
-            self.warn(f"{those}; wherever {room} tokens do not hold them all, the oldest are left out")
-        return count, self._cut(rows)
+            self.warn(f"{those}; wherever {self.room} tokens do not hold them all, the oldest are left out")
+        return count, cut
 
-    def _cut(self, rows: Rows) -> Rows:
-        over = 0 if self.room is None else max(0, _longest(rows) - self.room)
+    def _cut(self, rows: list[list[int]]) -> list[list[int]]:
+        over = 0 if self.room is None else max(0, max(map(len, rows)) - self.room)
         return [row[over:] for row in rows]
 
-    def _log_probs(self, asked: Sequence[Rows], tick: Tick = ignore) -> "Tensor":
+    def _log_probs(self, asked: Sequence[list[list[int]]], tick: Tick = ignore) -> "Tensor":
         """Of each label after each input (N, L)."""
         import torch
 
@@ -179,16 +178,3 @@ class Prompter:
             found[i] = own[firsts[i] - 1 :].sum()
             tick(i)
         return found.view(len(asked), -1)
-
-
-def _parted(template: str) -> tuple[str, str, str]:
-    """What stands before the input, between it and the answer, and after that."""
-    before, *rest = re.split(r"(\{input\}|\{answer\})", template)
-    if rest[::2] != ["{input}", "{answer}"]:
-        like = r"Review: {input}\nMood: {answer}"
-        raise UserError(f"template {template!r} has to hold {{input}} and then {{answer}}, each once, as in: {like}")
-    return before, rest[1], rest[3]
-
-
-def _longest(rows: Rows) -> int:
-    return max(map(len, rows))
