@@ -209,10 +209,19 @@ class Inputs:
         )
         return Inputs(texts, longer(self.segments, texts.lengths, 2), written, self.items)
 
-    def reversed(self) -> Inputs:
-        """An item alone, its texts from the last token to the first."""
-        texts = Padded(self.texts.tokens.flip(1), self.texts.lengths)
-        return replace(self, texts=texts, segments=self.segments.flip(1))
+    def rolled(self, by: int) -> Inputs:
+        """An item alone, the last tokens of its texts before the others."""
+        texts = Padded(self.texts.tokens.roll(by, 1), self.texts.lengths)
+        return replace(self, texts=texts, segments=self.segments.roll(by, 1))
+
+    def followed(self, token: int) -> Inputs:
+        """An item alone with one more token written."""
+        return replace(self, written=Padded.of([[*ids, token] for ids in self.written.lists()]))
+
+    @property
+    def last(self) -> Tensor:
+        """The last token written of each."""
+        return self.written.tokens.gather(1, self.written.lengths[:, None] - 1)[:, 0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,7 +272,7 @@ class Member:
         return inputs.texts, inputs.texts
 
 
-class LanguageModels(Member):
+class Writers(Member):
     family, stepper = "writers", True
 
     def forward(self, model: Any, inputs: Inputs, site: Site = Site()) -> Tensor:
@@ -279,7 +288,7 @@ class LanguageModels(Member):
         return inputs.texts
 
 
-class EncoderDecoders(LanguageModels):
+class EncoderDecoders(Writers):
     family = "seq2seq"
 
     @property
@@ -362,8 +371,8 @@ class Readers(Member):
 FAMILIES: dict[type, type[Member]] = {
     TransformerConfig: EncoderDecoders,
     RecurrentConfig: EncoderDecoders,
-    GptConfig: LanguageModels,
-    RecurrentTextConfig: LanguageModels,
+    GptConfig: Writers,
+    RecurrentTextConfig: Writers,
     BertConfig: Encoders,
     ElmoConfig: BothWays,
     ReaderConfig: Readers,
@@ -422,6 +431,7 @@ LONE: dict[str, Any] = {
     "recurrent_text-tied": RecurrentTextConfig(**RECURRENT | {"width": 6}, num_layers=2),
     **{f"bert-{name}": BertConfig(**STACK, position=position) for name, position in POSITIONS.items()},
     "bert-next-sentence": BertConfig(**STACK, next_sentence=True, pooler=True),
+    "bert-index": BertConfig(**STACK, position=POSITIONS["index"], embedding_norm=False),  # a norm takes it away
     "bert-untied": BertConfig(**STACK, placement="pre", segments=0, embedding_norm=False, tied=False),
     "bert-vectors": BertConfig(**STACK, guesses=False, num_kv_heads=2),
     "elmo": ElmoConfig(**RECURRENT),

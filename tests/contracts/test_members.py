@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Any, get_args
 
-import pytest
 import torch
 from torch.testing import assert_close
 
@@ -21,16 +20,14 @@ EXACT = dict(atol=1e-12, rtol=0.0)
 
 
 def test_every_kind_of_model_trunk_and_question_has_members() -> None:
-    assert {type(member.config) for member in MEMBERS.values()} == MODELS.keys()
+    kinds = {type(member.config): member for member in MEMBERS.values()}
+    assert kinds.keys() == MODELS.keys()
+    for member in kinds.values():
+        assert hasattr(member.build(), "step") == member.stepper, "under the contract of Steppers if it is one"
     assert {type(settings["trunk"]) for settings in TRUNKS.values()} == {*get_args(Trunk)}
     labelled = {name for name, task in TASKS.items() if task.models is ReaderConfig}
     asked = {ReaderConfig(**settings).question for settings in QUESTIONS.values()}
     assert labelled == asked
-
-
-@members()
-def test_a_member_is_under_the_contract_of_steppers_if_it_is_one(member: Member) -> None:
-    assert hasattr(member.build(), "step") == member.stepper
 
 
 @members()
@@ -62,7 +59,7 @@ def test_padding_has_no_gradient(member: Member) -> None:
 def test_a_traced_pass_says_the_same_and_its_rows_sum_to_one(member: Member) -> None:
     model, inputs, trace = member.build(), member.inputs, Trace()  # float32: the promise is 1e-5
     traced = member.outputs(model, inputs, Site(trace=trace))
-    assert_close(traced, member.outputs(model, inputs), atol=1e-5, rtol=0.0)
+    assert_close(traced, member.outputs(model, inputs), atol=1e-5, rtol=1e-5)
     maps = trace.maps()
     heads = [module.config.num_heads for module in model.modules() if isinstance(module, MultiheadAttention)]
     assert sorted(weights.shape[1] for weights in maps.values()) == sorted(heads)
@@ -104,21 +101,21 @@ def test_dropout_is_a_function_of_its_key(member: Member) -> None:
         assert not torch.allclose(one, member.forward(model, inputs)), config
 
 
-def reads_both_ways(member: Member) -> bool:
-    return member.family != "writers" and getattr(member.config, "trunk", member.config) is not None
+def looks_both_ways(member: Member) -> bool:
+    return member.family == "seq2seq" or getattr(member.config, "trunk", member.config).both_ways
 
 
-@members(lambda member: member.family != "writers")
+@members(looks_both_ways)
 @torch.no_grad()
-def test_without_positions_reversed_input_gives_the_same_answers_and_only_then(member: Member) -> None:
+def test_without_positions_permuted_input_gives_the_same_answers_and_only_then(member: Member) -> None:
     model, inputs = member.build().double(), member.inputs.alone(0)
-    straight, turned = (member.forward(model, each)[0] for each in (inputs, inputs.reversed()))
+    straight, rolled = (member.forward(model, each)[0] for each in (inputs, inputs.rolled(2)))
     if member.family != "seq2seq" and member.of_tokens:
-        turned = turned.flip(0)
+        rolled = rolled.roll(-2, 0)
     if member.orderless:
-        assert_close(straight, turned, **EXACT)
+        assert_close(straight, rolled, **EXACT)
     else:
-        assert (straight - turned).abs().max() > 1e-4
+        assert (straight - rolled).abs().max() > 1e-4
 
 
 @members(lambda member: isinstance(member.config, GptConfig))
