@@ -378,8 +378,8 @@ FAMILIES: dict[type, type[Member]] = {
     ReaderConfig: Readers,
 }
 
-STACK: dict[str, Any] = dict(vocabulary=11, width=16, hidden=24, num_heads=4, num_layers=2)
-RECURRENT: dict[str, Any] = dict(vocabulary=11, embedding=6, width=8)
+STACK: dict[str, Any] = dict(vocabulary=11, width=16, hidden=24, num_heads=4, num_layers=2, dropout=0.1)
+RECURRENT: dict[str, Any] = dict(vocabulary=11, embedding=6, width=8, dropout=0.1)
 
 
 def _small(config: TextConfig) -> TextConfig:

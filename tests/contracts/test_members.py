@@ -124,6 +124,8 @@ def test_one_layer_that_looks_back_knows_the_order_by_its_positions_alone(member
     config = replace(member.config, num_layers=1, context=None)
     model, inputs = replace(member, config=config).build().double(), member.inputs.alone(0)
     tokens = inputs.written.tokens
-    turned = replace(inputs, written=Padded(torch.cat((tokens[:, :-1].flip(1), tokens[:, -1:]), 1), inputs.texts.lengths))
+    turned = replace(
+        inputs, written=Padded(torch.cat((tokens[:, :-1].flip(1), tokens[:, -1:]), 1), inputs.texts.lengths)
+    )
     difference = (member.forward(model, inputs) - member.forward(model, turned))[0, -1].abs().max()
     assert (difference < 1e-12) == member.orderless

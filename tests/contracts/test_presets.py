@@ -16,7 +16,6 @@ from regard.nn.lora import state_of
 from regard.rng import Key
 from tests.contracts.family import CONFIGS, Member, members
 
-
 UNFELT = "to_k.bias"  # softmax takes away what it adds to all scores
 
 
