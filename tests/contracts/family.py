@@ -259,9 +259,9 @@ class Member:
         return [x[:n] for x, n in zip(out, inputs.written.lengths, strict=True)] if self.of_tokens else [*out]
 
     def loss(self, model: Any, inputs: Inputs, site: Site = Site()) -> Tensor:
-        """The distance from some numbers."""
+        """The squared distance from numbers further away than a few steps reach."""
         outputs = self.outputs(model, inputs, site)
-        return sum(F.mse_loss(x, torch.linspace(-1, 1, x.numel()).to(x).view_as(x)) for x in outputs)  # type: ignore[return-value]
+        return sum(F.mse_loss(x, torch.linspace(-4, 4, x.numel()).to(x).view_as(x)) for x in outputs)  # type: ignore[return-value]
 
     def words(self, path: str, inputs: Inputs) -> Padded:
         """The tokens embedded at a site."""
