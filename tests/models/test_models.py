@@ -4,13 +4,11 @@ import pytest
 import torch
 from tests.contracts.family import CONFIGS, a_source, a_target, shrunk
 
-from regard.attention import Site
 from regard.attention.config import PositionConfig
 from regard.errors import UserError
 from regard.models.build import build
 from regard.models.config import RecurrentAttention, RecurrentConfig, TransformerConfig
 from regard.models.presets import transformer_tiny
-from regard.rng import Key
 from regard.shapes import Padded
 
 SIZES = dict(source_vocabulary=11, target_vocabulary=13)
@@ -23,16 +21,6 @@ def test_tied_tables_are_one_parameter() -> None:
     assert sum("table" in name for name, _ in model.named_parameters()) == 1
     model.double()
     assert model.source_embedding.table is model.head.table, "also after a change of type"
-
-
-@pytest.mark.parametrize("name", CONFIGS)
-def test_dropout_is_a_function_of_its_key(name: str) -> None:
-    config = replace(CONFIGS[name], dropout=0.3)
-    model = build(config)
-    one, again, other = (model(a_source(), a_target(), Site(key=Key(0, (step,)))) for step in (1, 1, 2))
-    assert torch.equal(one, again)
-    assert not torch.allclose(one, other)
-    assert not torch.allclose(one, model(a_source(), a_target()))
 
 
 def test_beams_of_one_sentence_share_its_memory() -> None:
