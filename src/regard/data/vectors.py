@@ -115,11 +115,11 @@ class Vectors:
             try:
                 return _checked(np.array(json.loads(item), np.float32), "the numbers")
             except (ValueError, TypeError, RecursionError) as error:
-                raise UserError(f"cannot be read as numbers ({error}); write [[0.1, 0.2], [0.3, 0.4]]") from error
+                raise UserError("no rows of as many numbers each; write them as [[0.1, 0.2], [0.3, 0.4]]") from error
         if "\n" in item.strip():
             return _table(item, "the numbers")
         if not self.files:
-            raise UserError("send numbers: rows such as [[0.1, 0.2], [0.3, 0.4]], or lines of them with commas between")
+            raise UserError("send numbers, a row for each step: [[0.1, 0.2], [0.3, 0.4]], or lines with commas between")
         name, _, number = item.strip().rpartition("#")
         path = Path(name if name.endswith(".npz") else item.strip())
         if path.suffix == ".npz":

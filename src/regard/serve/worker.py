@@ -179,7 +179,7 @@ class Worker:
         if settings is None:
             return
         try:
-            self.model = load(settings["folder"], engine=settings["engine"], threads=settings["threads"])
+            self.model = load(settings["folder"], engine=settings["engine"], threads=settings["threads"], files=False)
             about = described(self.model)
         except UserError as error:
             self.send({"refused": str(error)})
