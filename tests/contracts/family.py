@@ -15,6 +15,7 @@ from regard.attention import Site
 from regard.attention.config import PositionConfig
 from regard.attention.mask import Mask
 from regard.attention.score import SCORES, Score
+from regard.data.config import VectorsConfig
 from regard.models.build import build
 from regard.models.config import (
     BertConfig,
@@ -50,6 +51,10 @@ POSITIONS = {
     "alibi": PositionConfig(kind="alibi"),
     "index": PositionConfig(kind="index"),
 }
+
+
+FEATURES = 3
+VECTORS = VectorsConfig(features=FEATURES)
 
 
 def make_score(name: str, query_width: int, key_width: int) -> Score:
@@ -151,6 +156,9 @@ CONFIGS: dict[str, Seq2seqConfig] = {
     "recurrent-stacked-previous": _recurrent(encoder_layers=2, decoder_layers=2, residual=True),
     "recurrent-copy": _recurrent(attention=None, bridge="copy", encoder_layers=2, decoder_layers=2),
     "recurrent-one-way": _recurrent(bidirectional=False, source_vocabulary=13, tied="all"),
+    "transformer-of-vectors": _transformer(source_vocabulary=0, front=VECTORS, embedding_norm=True),
+    "transformer-of-vectors-rotary": _transformer(source_vocabulary=0, front=VECTORS, position=POSITIONS["rotary"]),
+    "recurrent-of-vectors": _recurrent(source_vocabulary=0, front=VECTORS, tied="output"),
 }
 
 SOURCES = [[5, 6, 7, 8, 9], [3, 4, 2], [10]]
@@ -184,39 +192,54 @@ class Inputs:
     items: Tensor  # (B,): of each text the item it belongs to
 
     @staticmethod
-    def of(texts: list[list[int]], second: list[int], written: list[list[int]], items: list[int]) -> Inputs:
+    def of(
+        texts: list[list[int]], second: list[int], written: list[list[int]], items: list[int], front: object = None
+    ) -> Inputs:
         padded = Padded.of(texts)
         segments = torch.arange(padded.tokens.shape[1]) >= torch.tensor(second)[:, None]
-        return Inputs(padded, segments.long(), Padded.of(written), torch.tensor(items))
+        inputs = Inputs(padded, segments.long(), Padded.of(written), torch.tensor(items))
+        return inputs if front is None else inputs.as_vectors()
 
     def alone(self, item: int) -> Inputs:
         """One item without the padding that others need."""
         rows = self.items == item
-        texts, written = (Padded.of(padded.select(rows).lists()) for padded in (self.texts, self.written))
-        return Inputs(texts, self.segments[rows][:, : texts.tokens.shape[1]], written, self.items[rows] - item)
+
+        def cut(x: Tensor, lengths: Tensor) -> Tensor:
+            return x[rows][:, : int(lengths[rows].max())]
+
+        texts, written = (
+            Padded(cut(padded.values, padded.lengths), padded.lengths[rows]) for padded in (self.texts, self.written)
+        )
+        return Inputs(texts, cut(self.segments, self.texts.lengths), written, self.items[rows] - item)
 
     def stretched(self, by: int = 2) -> Inputs:
         """The same with more padding, of any tokens and segments."""
         draw = torch.Generator().manual_seed(4)
 
         def longer(x: Tensor, lengths: Tensor, below: int) -> Tensor:
-            wide = torch.randint(0, below, (len(x), x.shape[1] + by), generator=draw)
+            wide = torch.randint(0, below, (len(x), x.shape[1] + by, *x.shape[2:]), generator=draw).to(x.dtype)
             real = torch.arange(wide.shape[1]) < lengths[:, None]
-            return torch.where(real, F.pad(x, (0, by)), wide)
+            wide[real] = x[real[:, : x.shape[1]]]
+            return wide
 
         texts, written = (
-            Padded(longer(padded.tokens, padded.lengths, 11), padded.lengths) for padded in (self.texts, self.written)
+            Padded(longer(padded.values, padded.lengths, 11), padded.lengths) for padded in (self.texts, self.written)
         )
         return Inputs(texts, longer(self.segments, texts.lengths, 2), written, self.items)
 
     def rolled(self, by: int) -> Inputs:
         """An item alone, the last tokens of its texts before the others."""
-        texts = Padded(self.texts.tokens.roll(by, 1), self.texts.lengths)
+        texts = Padded(self.texts.values.roll(by, 1), self.texts.lengths)
         return replace(self, texts=texts, segments=self.segments.roll(by, 1))
 
     def followed(self, token: int) -> Inputs:
         """An item alone with one more token written."""
         return replace(self, written=Padded.of([[*ids, token] for ids in self.written.lists()]))
+
+    def as_vectors(self) -> Inputs:
+        """The same with a vector in each token's place."""
+        table = torch.randn(13, FEATURES, generator=torch.Generator().manual_seed(5))
+        return replace(self, texts=Padded(table[self.texts.tokens], self.texts.lengths))
 
     @property
     def batch(self) -> Padded:
@@ -238,7 +261,7 @@ class Member:
 
     @property
     def inputs(self) -> Inputs:
-        return Inputs.of(TEXTS, SECOND, TEXTS, [0, 1, 2])
+        return Inputs.of(TEXTS, SECOND, TEXTS, [0, 1, 2], getattr(self.config, "front", None))
 
     @property
     def of_tokens(self) -> bool:
@@ -297,7 +320,7 @@ class EncoderDecoders(Writers):
 
     @property
     def inputs(self) -> Inputs:
-        return Inputs.of(SOURCES, SECOND, TARGETS, [0, 1, 2])
+        return Inputs.of(SOURCES, SECOND, TARGETS, [0, 1, 2], self.config.front)
 
     @property
     def orderless(self) -> bool:
@@ -348,7 +371,7 @@ class Readers(Member):
     @property
     def inputs(self) -> Inputs:
         if not self.config.pairs:
-            return Inputs.of(TEXTS, [*map(len, TEXTS)], TEXTS, [0, 1, 2])
+            return Inputs.of(TEXTS, [*map(len, TEXTS)], TEXTS, [0, 1, 2], getattr(self.config.trunk, "front", None))
         orders = [(a, b) for pair in PAIRS for a, b in ([pair, pair[::-1]] if self.config.symmetric else [pair])]
         texts = [a + b for a, b in orders]
         items = [i * len(PAIRS) // len(orders) for i in range(len(orders))]
@@ -416,9 +439,16 @@ QUESTIONS: dict[str, dict[str, Any]] = {
 }
 
 
+OF_VECTORS: dict[str, dict[str, Any]] = {
+    "bert-of-vectors": {"trunk": BertConfig(**STACK | {"vocabulary": 0}, front=VECTORS)},
+    "elmo-of-vectors": {"trunk": ElmoConfig(**RECURRENT | {"vocabulary": 0}, front=VECTORS)},
+}
+QUESTIONS_OF_ALL = ("classification", "regression")
+
+
 def _reader(trunk: str, question: str) -> ReaderConfig:
     pooling = "first" if trunk == "bert" else "mean"
-    config = ReaderConfig(**TRUNKS[trunk], **QUESTIONS[question], pooling=pooling)
+    config = ReaderConfig(**(TRUNKS | OF_VECTORS)[trunk], **QUESTIONS[question], pooling=pooling)
     if not isinstance(config.trunk, BertConfig):
         return config
     pooler = pooling == "first" and not config.of_tokens
@@ -438,11 +468,13 @@ LONE: dict[str, Any] = {
     "bert-index": BertConfig(**STACK, position=POSITIONS["index"], embedding_norm=False),  # a norm takes it away
     "bert-untied": BertConfig(**STACK, placement="pre", segments=0, embedding_norm=False, tied=False),
     "bert-vectors": BertConfig(**STACK, guesses=False, num_kv_heads=2),
+    "bert-of-vectors": BertConfig(**STACK | {"vocabulary": 0}, front=VECTORS, guesses=False),
     "elmo": ElmoConfig(**RECURRENT),
     "elmo-equal-widths": ElmoConfig(**RECURRENT | {"width": 6}),
     "elmo-gru": ElmoConfig(**RECURRENT, cell="gru", num_layers=3),
     "elmo-rnn": ElmoConfig(**RECURRENT | {"width": 6}, cell="rnn", num_layers=1, tied=False),
     **{f"{trunk}-{question}": _reader(trunk, question) for trunk in TRUNKS for question in QUESTIONS},
+    **{f"{trunk}-{question}": _reader(trunk, question) for trunk in OF_VECTORS for question in QUESTIONS_OF_ALL},
 }
 MEMBERS: dict[str, Member] = {}
 for _name, _config in (CONFIGS | LONE).items():

@@ -49,7 +49,7 @@ def test_padding_has_no_gradient(member: Member) -> None:
     assert trace.inputs
     for path, vectors in trace.inputs.items():
         words = member.words(path, inputs)
-        real = torch.arange(words.tokens.shape[1]) < words.lengths[:, None]
+        real = torch.arange(words.values.shape[1]) < words.lengths[:, None]
         assert vectors.grad is not None, path
         assert torch.equal(vectors.grad.any(-1), real), path  # exactly 0 at padding, and nowhere else
 
@@ -65,8 +65,8 @@ def test_a_traced_pass_says_the_same_and_its_rows_sum_to_one(member: Member) -> 
     assert sorted(weights.shape[1] for weights in maps.values()) == sorted(heads)
     for path, weights in maps.items():
         rows, columns = member.axes(path, inputs)
-        assert weights.shape[::2] == rows.tokens.shape, path
-        assert weights.shape[3] == columns.tokens.shape[1], path
+        assert weights.shape[::2] == rows.values.shape[:2], path
+        assert weights.shape[3] == columns.values.shape[1], path
         assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]), atol=1e-5, rtol=0.0)
         for each, t, s in zip(weights, rows.lengths, columns.lengths, strict=True):
             assert not each[:, :t, s:].any(), path
