@@ -48,8 +48,7 @@ class Vectors:
     @classmethod
     def items(cls, path: Path) -> Iterator[tuple[str, Any]]:
         if path.suffix == ".npz":
-            arrays = _items(path, files.state(path.stat()))
-            yield from ((f"{path.resolve()}#{i}", label) for i, (_, label) in enumerate(arrays))
+            yield from ((f"{path.resolve()}#{i}", label) for i, (_, label) in enumerate(_recordings(path)))
         elif path.suffix in TABLES:
             yield str(path.resolve()), None
         else:
@@ -113,17 +112,21 @@ class Vectors:
         """The numbers of an item (T, F)."""
         if item.lstrip().startswith("["):
             try:
-                return _checked(np.array(json.loads(item), np.float32), "the numbers")
+                rows = np.array(json.loads(item), np.float32)
             except (ValueError, TypeError, RecursionError) as error:
                 raise UserError("no rows of as many numbers each; write them as [[0.1, 0.2], [0.3, 0.4]]") from error
+            return _checked(rows, "the numbers")
         if "\n" in item.strip():
             return _table(item, "the numbers")
         if not self.files:
             raise UserError("send numbers, a row for each step: [[0.1, 0.2], [0.3, 0.4]], or lines with commas between")
-        name, _, number = item.strip().rpartition("#")
-        path = Path(name if name.endswith(".npz") else item.strip())
+        name, _, number = item.strip().partition(".npz#")
+        path = Path(f"{name}.npz" if number else name)
         if path.suffix == ".npz":
-            return _of_many(path, number)
+            recordings, number = _recordings(path), number or "0"
+            if not number.isdecimal() or int(number) >= len(recordings) or (len(recordings) > 1 and "#" not in item):
+                raise UserError(f"{path} holds {len(recordings)} recordings; name one of them, as {path.name}#0")
+            return recordings[int(number)][0]
         if path.suffix not in TABLES:
             raise UserError(f"{path}: recordings are read from {', '.join((*TABLES, *self.many))}")
         data = files.read_regular(path, LARGEST)
@@ -132,16 +135,11 @@ class Vectors:
         return _table(data.decode("utf-8-sig", "replace"), str(path))
 
 
-def _of_many(path: Path, number: str) -> Array:
+def _recordings(path: Path) -> list[tuple[Array, Any]]:
     try:
-        recordings = _items(path, files.state(path.stat()))
+        return _items(path, files.state(path.stat()))
     except OSError as error:
         raise files.cannot_read(path, error) from error
-    if not number and len(recordings) == 1:
-        return recordings[0][0]
-    if not number.isdecimal() or int(number) >= len(recordings):
-        raise UserError(f"{path} holds {len(recordings)} recordings; name one, as {path.name}#0, not {number!r:.20}")
-    return recordings[int(number)][0]
 
 
 @lru_cache(maxsize=4)
@@ -184,7 +182,7 @@ def _array(data: bytes, name: str) -> Array:
         shape, columns_first, kind = read(file)
         if kind.hasobject or prod(shape) * kind.itemsize != len(data) - file.tell():
             raise ValueError(f"{kind} of shape {shape} in {len(data):,} bytes")
-    except ValueError as error:
+    except Exception as error:  # numpy's reader of headers raises what Python's tokenizer does
         raise UserError(f"{name}: is no array of numbers ({error}); write it again by numpy.save") from error
     return np.frombuffer(data, kind, offset=file.tell()).reshape(shape, order="F" if columns_first else "C")
 

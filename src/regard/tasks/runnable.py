@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.data.axes import Axis, Text
+from regard.data.config import InputConfig
 from regard.data.tokenizer import Tokenizer, Tokenizers
 from regard.decode.config import Beam, Search
 from regard.engine.engine import Engine, EngineName, Rows, Sources, choose
@@ -162,6 +163,11 @@ class Runnable:
     def reading(self, text: str) -> "tuple[Callable[[Sources, Site], Any], Row]":
         """The model's pass over sources, and the source that a text is."""
         raise NotImplementedError  # abstract
+
+    @property
+    def front(self) -> InputConfig | None:
+        """What it reads, if not text."""
+        return None if self._tokenizers is None else self._tokenizers.source.front
 
     def lines(self, path: Path) -> Iterator[str]:
         """The items of a file, as `regard run` takes them."""
