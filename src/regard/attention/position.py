@@ -55,12 +55,10 @@ class Added(Position):
         return x + self.encoding(positions, lengths).to(x.dtype)
 
 
-class AddedToProjections(Position):
+class AddedToProjections(Added):
     """An encoding of each step, added to q, k and v; meant for the first layer alone, as one deck has it."""
 
-    def __init__(self, encoding: Encoding) -> None:
-        super().__init__()
-        self.encoding = encoding
+    embed = Position.embed
 
     def queries(self, x: Tensor, positions: Tensor) -> Tensor:
         return x + self.encoding(positions, None)[:, None].to(x.dtype)
