@@ -4,10 +4,12 @@ from dataclasses import dataclass
 from math import cos, radians, sin
 from typing import Any
 
+from rich.cells import cell_len
+
 from regard.data.axes import Axis
 from regard.errors import UserError
 from regard.look.charts import drawn, new_figure
-from regard.look.labels import clusters, columns, drawing, fit, markup, pixels, visible
+from regard.look.labels import clusters, drawing, fit, markup, pixels, visible
 
 SLACK = 1e-3  # by which a weight in half precision may miss [0, 1]
 COLUMNS = 100  # of a terminal
@@ -46,7 +48,7 @@ class Picture:
 
     def terminal(self, color: bool) -> str:
         """A heat map of at most 100 columns; where the source is too long, in several panels one below another."""
-        room = max(columns("".join(clusters(word))) for word in self.target)
+        room = max(cell_len("".join(clusters(word))) for word in self.target)
         room = min(room, max(LABEL, COLUMNS - 1 - 2 * len(self.source)))
         panel = (COLUMNS - 1 - room) // 2
         above = [word if i % self.across[1] == 0 else "" for i, word in enumerate(self.source)]
@@ -120,4 +122,4 @@ def _stacked(words: list[str]) -> list[str]:
         stacks.append(letters if len(letters) <= STACK else [*letters[: STACK - 1], "⋮"])
     height = max(map(len, stacks))
     padded = [[" "] * (height - len(stack)) + stack for stack in stacks]
-    return ["".join(letter + " " * (2 - columns(letter)) for letter in line) for line in zip(*padded, strict=True)]
+    return ["".join(letter + " " * (2 - cell_len(letter)) for letter in line) for line in zip(*padded, strict=True)]
