@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from regard.attention.bias import ALL, Bias
 from regard.attention.config import PositionConfig, alibi_slopes
-from regard.attention.encoding import ENCODINGS, Encoding, wavelengths
+from regard.attention.encoding import ENCODINGS, wavelengths
 from regard.errors import UserError
 
 Places = tuple[Tensor, Tensor]  # of queries (1|B, T) and of keys (1|B, S)
@@ -28,16 +28,10 @@ class Position(nn.Module):
         return x
 
     def queries(self, x: Tensor, positions: Tensor) -> Tensor:
-        """On queries (B, H, T, D)."""
+        """On queries (B, H, T, D); there are hooks alike on keys (B, G, S, D) and on values (B, G, S, E)."""
         return x
 
-    def keys(self, x: Tensor, positions: Tensor) -> Tensor:
-        """On keys (B, G, S, D)."""
-        return x
-
-    def values(self, x: Tensor, positions: Tensor) -> Tensor:
-        """On values (B, G, S, E)."""
-        return x
+    keys = values = queries
 
     def bias(self, q: Tensor, queries: Tensor, keys: Tensor) -> Bias | None:
         """On scores, and perhaps on values through the weights; from q and the positions of queries and keys."""
@@ -47,7 +41,7 @@ class Position(nn.Module):
 class Added(Position):
     """An encoding of each step, added to the embeddings [Vaswani+ 2017, section 3.5]."""
 
-    def __init__(self, encoding: Encoding) -> None:
+    def __init__(self, encoding: nn.Module) -> None:
         super().__init__()
         self.encoding = encoding
 

@@ -18,13 +18,11 @@ from regard.errors import UserError
 class Score(nn.Module):
     """A function of a query and a key; the base class compares by dot product."""
 
-    def keys(self, k: Tensor) -> Tensor:
-        """Key-side work, done once per source."""
-        return k
+    def keys(self, x: Tensor) -> Tensor:
+        """Key-side work, done once per source; `queries` is query-side work."""
+        return x
 
-    def queries(self, q: Tensor) -> Tensor:
-        """Query-side work."""
-        return q
+    queries = keys
 
     def scale(self, width: int) -> float | None:
         """The factor of the dot product that `pairs` amounts to, for kernels that know no other; else None."""

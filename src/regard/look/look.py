@@ -97,7 +97,7 @@ class Look:
         return {
             "maps": told,
             "left_out": left_out,
-            "sides": {name: _side(axis) for name, axis in self.axes.items()},
+            "sides": {name: {**vars(axis), "words": axis.words, "kind": axis.kind} for name, axis in self.axes.items()},
             "log_probs": self.told.log_probs.tolist(),
             "candidates": [[(self.name([word])[0], p) for word, p in step] for step in self.told.likely],
             "tree": [] if tree is None else [{**vars(n), "text": self.name([n.token])[0]} for n in tree.nodes],
@@ -138,10 +138,6 @@ def document(title: str, data: dict[str, Any]) -> str:
 def entropy(weights: "Tensor") -> "Tensor":
     """Of the last axis, in bits."""
     return weights.xlogy(weights).neg().sum(-1) / log(2)
-
-
-def _side(axis: Axis) -> dict[str, Any]:
-    return {"pieces": axis.labels, "words": axis.words, "groups": axis.groups, "kind": axis.kind, "period": axis.period}
 
 
 def _packed(path: str, weights: "Tensor", rows: str, columns: str) -> dict[str, Any]:

@@ -1,10 +1,11 @@
 """Embeddings in, scores over the vocabulary out; the two may share one table."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention.position import Position
 from regard.attention.site import Site
 from regard.errors import UserError
 from regard.nn.front import Front
@@ -21,16 +22,9 @@ class Embedding(Front):
     with the part of the text that it is in [Devlin+ 2019, figure 2]."""
 
     def __init__(
-        self,
-        table: nn.Parameter,
-        *,
-        position: Position | None = None,
-        segments: nn.Parameter | None = None,
-        scaled: bool = False,
-        norm: nn.Module | None = None,
-        dropout: float = 0.0,
+        self, table: nn.Parameter, *, segments: nn.Parameter | None = None, scaled: bool = False, **parts: Any
     ) -> None:
-        super().__init__(position, norm, dropout)
+        super().__init__(**parts)
         self.table = table
         self.segment_table = segments
         self.scale = table.shape[1] ** 0.5 if scaled else 1.0
