@@ -54,7 +54,11 @@ class Progress:
             self._first = (done, now)
         if now >= self._next:
             self._next = now + (LINE_SECONDS if self._bar is None else BAR_SECONDS)
-            self._draw(self._left(now))
+            left = ""
+            if self.total is not None and done > self._first[0]:  # at the speed since the first update
+                seconds = (self.total - done) / (done - self._first[0]) * max(now - self._first[1], 1e-9)
+                left = f"{duration(seconds)} left"
+            self._draw(left)
 
     def line(self, text: str) -> None:
         """Print a line; a bar stays below it."""
@@ -62,13 +66,6 @@ class Progress:
             print(text, file=self.stream, flush=True)
         else:
             self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-    def _left(self, now: float) -> str:
-        """The time to the end at the speed since the first update; empty while there is none."""
-        if self.total is None or self._first is None or self.done <= self._first[0]:
-            return ""
-        speed = (self.done - self._first[0]) / max(now - self._first[1], 1e-9)
-        return f"{duration((self.total - self.done) / speed)} left"
 
     def _draw(self, ending: str) -> None:
         share = _number(self.done)

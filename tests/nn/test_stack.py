@@ -71,7 +71,7 @@ def test_a_block_takes_whatever_mixes_steps_and_grows_with_its_cache() -> None:
 
 def test_a_part_leaves_its_loss_at_the_site_of_the_pass() -> None:
     trunk, x = stack(), torch.randn(2, 5, 8, dtype=torch.float64)
-    site = Site.of_loss(Key(0))
+    site = Site(Key(0), losses={})
     trunk(x, mask=Mask.causal(), site=site / "decoder")
     assert site.losses is not None
     assert list(site.losses) == ["decoder.1.self"]

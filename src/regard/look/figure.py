@@ -80,8 +80,8 @@ class Picture:
             body.append(f'<text x="{left - GAP}" y="{line:g}" text-anchor="end">{markup(word)}</text>')
         body.append('<g shape-rendering="crispEdges">')
         for t, row in enumerate(self.weights):
-            for s, weight in enumerate(map(_clipped, row)):
-                tip = markup(f"{self.target[t]} ← {self.source[s]}: {weight:.2f}")
+            for s, weight in enumerate(row):  # if it misses [0, 1] by SLACK, it is rounded into it
+                tip = markup(f"{self.target[t]} ← {self.source[s]}: {weight:z.2f}")
                 place = f'x="{left + s * wide}" y="{top + t * high}" width="{wide}" height="{high}"'
                 body.append(f'<rect {place} fill="#{f"{round(255 * weight):02x}" * 3}"><title>{tip}</title></rect>')
         frame = f"M{left} {top}H{right}V{bottom}H{left}Z"
@@ -104,13 +104,8 @@ class Picture:
         return drawn(figure, "png")
 
 
-def _clipped(weight: float) -> float:
-    return min(max(weight, 0.0), 1.0)
-
-
 def _shade(weight: float, color: bool) -> str:
     """A cell of two columns, dark for 0 on a dark terminal as in the drawing."""
-    weight = _clipped(weight)
     return f"\x1b[48;5;{232 + round(23 * weight)}m  \x1b[0m" if color else " ░▒▓█"[round(4 * weight)] * 2
 
 
