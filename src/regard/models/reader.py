@@ -15,7 +15,7 @@ from regard.attention.site import Site
 from regard.models.config import ReaderConfig
 from regard.models.elmo import Mix
 from regard.nn.config import RecurrentLayersConfig
-from regard.nn.front import Steps
+from regard.nn.embed import Steps
 from regard.nn.recurrent import RecurrentLayers
 from regard.shapes import Padded
 

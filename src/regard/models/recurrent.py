@@ -11,8 +11,7 @@ from regard.attention.multihead import MultiheadAttention
 from regard.attention.site import Site
 from regard.models.config import RecurrentConfig
 from regard.models.writer import Seq2seq, fronts
-from regard.nn.embed import OutputHead, word_table
-from regard.nn.front import Steps
+from regard.nn.embed import OutputHead, Steps, word_table
 from regard.nn.recurrent import RecurrentLayers
 from regard.shapes import Padded
 

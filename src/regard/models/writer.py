@@ -11,9 +11,7 @@ from torch import Tensor, nn
 from regard.attention.site import Site
 from regard.decode.stepper import State, Step
 from regard.models.config import Seq2seqConfig
-from regard.nn.embed import Embedding, OutputHead, word_table
-from regard.nn.front import Front, Steps
-from regard.nn.fronts import front_of
+from regard.nn.embed import Embedding, Front, OutputHead, Steps, front_of, word_table
 from regard.nn.recurrent import RecurrentLayers
 from regard.nn.stack import Stack
 from regard.shapes import Padded

@@ -10,7 +10,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.attention.site import Site
 from regard.nn.config import RecurrentLayersConfig
-from regard.nn.front import Steps
+from regard.nn.embed import Steps
 
 CELLS: dict[str, Callable[..., nn.RNNBase]] = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
 SHUT = 1e4  # added to a gate, it is open to the last bit whatever else is said; taken away, shut
