@@ -131,10 +131,6 @@ def _run_marked(layer: nn.LSTM, x: Tensor, start: Vectors, lengths: Tensor) -> t
     return y, (torch.cat((last[None], h[1:])), c)
 
 
-def _step_rnn(x: Tensor, back: Tensor, h: Tensor) -> Vectors:
-    return (torch.tanh(x + back),)
-
-
 def _step_lstm(x: Tensor, back: Tensor, h: Tensor, c: Tensor) -> Vectors:
     i, f, g, o = (x + back).chunk(4, 1)
     c = f.sigmoid() * c + i.sigmoid() * g.tanh()
@@ -148,4 +144,5 @@ def _step_gru(x: Tensor, back: Tensor, h: Tensor) -> Vectors:
 
 
 # PyTorch's cells, from what the input and h say to the gates.
-STEPS: dict[str, Callable[..., Vectors]] = {"rnn": _step_rnn, "lstm": _step_lstm, "gru": _step_gru}
+STEPS: dict[str, Callable[..., Vectors]] = {"lstm": _step_lstm, "gru": _step_gru}
+STEPS["rnn"] = lambda x, back, h: (torch.tanh(x + back),)
