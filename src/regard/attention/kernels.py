@@ -16,8 +16,8 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from regard.attention.bias import Bias, TableBias
 from regard.attention.mask import Causal, Grid, Mask, Padding
+from regard.attention.position import Bias, TableBias
 from regard.attention.score import ScaledDot, Score
 from regard.attention.site import dropout as drop
 from regard.errors import RefusalError, UserError
