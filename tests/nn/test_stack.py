@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from regard.attention import Mask, Site
 from regard.nn.config import StackConfig
-from regard.nn.feedforward import FeedForward
-from regard.nn.norm import Residual
+from regard.nn.parts import FeedForward, Residual
 from regard.nn.stack import Block, Stack
 from regard.rng import Key
 from regard.tasks.task import Loss

@@ -86,9 +86,8 @@ class Mask:
 
     def select(self, index: Tensor) -> Self:
         """For the rows of a batch named by `index`; what is the same for all rows stays."""
-        parts = vars(self)
-        rows = {n: x[index] for n, x in parts.items() if isinstance(x, Tensor) and (x.dim() == 1 or len(x) > 1)}
-        return replace(self, **rows, **{n: x.select(index) for n, x in parts.items() if isinstance(x, Mask)})
+        rows = {n: x[index] for n, x in vars(self).items() if isinstance(x, Tensor) and (x.dim() == 1 or len(x) > 1)}
+        return replace(self, **rows, **{n: x.select(index) for n, x in vars(self).items() if isinstance(x, Mask)})
 
     def __and__(self, other: Mask) -> Mask:
         if type(self) is Mask:

@@ -21,8 +21,7 @@ from regard.attention.position import Added, AddedToProjections, Alibi, Position
 from regard.attention.score import MLP, Additive, Bilinear, Dot, ScaledDot, Score
 from regard.exchange.installed import installed
 from regard.nn.embed import Embedding, OutputHead
-from regard.nn.feedforward import ACTIVATIONS, FeedForward
-from regard.nn.norm import Residual
+from regard.nn.parts import ACTIVATIONS, FeedForward, Residual
 from regard.nn.recurrent import RecurrentLayers
 from regard.nn.stack import Block, Stack
 

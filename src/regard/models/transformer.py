@@ -13,7 +13,7 @@ from regard.attention.site import Site
 from regard.models.config import TransformerConfig
 from regard.models.writer import Seq2seq, fronts
 from regard.nn.embed import OutputHead, Steps
-from regard.nn.norm import make_norm
+from regard.nn.parts import make_norm
 from regard.nn.stack import Memory, Stack
 
 
