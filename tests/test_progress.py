@@ -10,8 +10,7 @@ from regard.progress import Progress, duration
 
 
 class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
+    now = 1000.0
 
     def __call__(self) -> float:
         return self.now
@@ -28,6 +27,13 @@ class Terminal(io.StringIO):
     def write(self, text: str) -> int:
         self.writes += bool(text)
         return super().write(text)
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr("regard.progress.monotonic", clock)
+    return clock
 
 
 @pytest.fixture
@@ -51,9 +57,9 @@ def test_durations_read_as_clocks(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 
 
-def test_plain_lines_come_every_ten_seconds_and_at_the_end() -> None:
-    clock, stream = Clock(), io.StringIO()
-    with Progress(100, "train", stream, clock=clock) as bar:
+def test_plain_lines_come_every_ten_seconds_and_at_the_end(clock: Clock) -> None:
+    stream = io.StringIO()
+    with Progress(100, "train", stream) as bar:
         for step in range(1, 101):
             bar.update(step, loss=4 - step / 100, speed="5,120 tokens/s")
             clock.now += 0.25
@@ -64,27 +70,27 @@ def test_plain_lines_come_every_ten_seconds_and_at_the_end() -> None:
     ]
 
 
-def test_the_time_left_of_a_resumed_job_counts_only_its_own_work() -> None:
-    clock, stream = Clock(), io.StringIO()
-    with Progress(1000, "train", stream, clock=clock) as bar:
+def test_the_time_left_of_a_resumed_job_counts_only_its_own_work(clock: Clock) -> None:
+    stream = io.StringIO()
+    with Progress(1000, "train", stream) as bar:
         bar.update(900)
         clock.now += 10
         bar.update(910)
     assert lines(stream.getvalue())[0] == "train 91 % · 1:30"
 
 
-def test_a_job_without_a_known_end_shows_its_count() -> None:
-    clock, stream = Clock(), io.StringIO()
-    with Progress(None, "read", stream, clock=clock) as bar:
+def test_a_job_without_a_known_end_shows_its_count(clock: Clock) -> None:
+    stream = io.StringIO()
+    with Progress(None, "read", stream) as bar:
         bar.update(5)
         clock.now += 10
         bar.update(12_345)
     assert lines(stream.getvalue()) == ["read 12,345", "read 12,345 · 0:10"]
 
 
-def test_a_job_that_fails_says_where_it_stopped() -> None:
-    clock, stream = Clock(), io.StringIO()
-    with pytest.raises(KeyError), Progress(8, "test", stream, clock=clock) as bar:  # noqa: PT012
+def test_a_job_that_fails_says_where_it_stopped(clock: Clock) -> None:
+    stream = io.StringIO()
+    with pytest.raises(KeyError), Progress(8, "test", stream) as bar:  # noqa: PT012
         bar.update(3)
         clock.now += 61
         raise KeyError
@@ -95,7 +101,7 @@ def test_a_job_that_fails_says_where_it_stopped() -> None:
 @pytest.mark.parametrize(("total", "done", "text"), [(0, 0, "100 %"), (3, 4, "100 %"), (1000, 999.9, "99 %")])
 def test_a_hundred_percent_means_finished(total: float, done: float, text: str) -> None:
     stream = io.StringIO()
-    with Progress(total, "x", stream, clock=Clock()) as bar:
+    with Progress(total, "x", stream) as bar:
         bar.update(done)
     assert lines(stream.getvalue()) == [f"x {text} · 0:00"]
 
@@ -105,21 +111,20 @@ def test_a_hundred_percent_means_finished(total: float, done: float, text: str) 
 )
 def test_numbers_are_short(value: float, text: str) -> None:
     stream = io.StringIO()
-    with Progress(1, "x", stream, clock=Clock()) as bar:
+    with Progress(1, "x", stream) as bar:
         bar.update(0, loss=value)
     assert f"· loss {text} ·" in stream.getvalue()
 
 
 def test_lines_are_printed_at_once() -> None:
     stream = io.StringIO()
-    with Progress(1, "x", stream, clock=Clock()) as bar:
+    with Progress(1, "x", stream) as bar:
         bar.line("bleu [bold]31.2[/bold]")
         assert stream.getvalue() == "bleu [bold]31.2[/bold]\n"
 
 
-def test_a_terminal_gets_a_bar(terminal: Terminal) -> None:
-    clock = Clock()
-    with Progress(100, "train [x]", terminal, clock=clock) as bar:
+def test_a_terminal_gets_a_bar(terminal: Terminal, clock: Clock) -> None:
+    with Progress(100, "train [x]", terminal) as bar:
         bar.update(1)
         clock.now += 60
         bar.update(42, loss=3.21, speed="[5,120] tokens/s")
@@ -131,9 +136,8 @@ def test_a_terminal_gets_a_bar(terminal: Terminal) -> None:
     assert "done" in drawn
 
 
-def test_a_bar_is_drawn_at_most_five_times_a_second(terminal: Terminal) -> None:
-    clock = Clock()
-    with Progress(100_000, "train", terminal, clock=clock) as bar:
+def test_a_bar_is_drawn_at_most_five_times_a_second(terminal: Terminal, clock: Clock) -> None:
+    with Progress(100_000, "train", terminal) as bar:
         bar.update(0)
         before = terminal.writes
         bar.update(1)
@@ -152,13 +156,13 @@ def test_a_terminal_that_wants_no_bar_gets_lines(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     monkeypatch.setenv(name, value)
-    with Progress(1, "x", terminal, clock=Clock()) as bar:
+    with Progress(1, "x", terminal) as bar:
         bar.update(1)
     assert lines(terminal.getvalue()) == ["x 100 % · 0:00"]
 
 
 def test_the_default_stream_is_the_stderr_of_the_moment(capsys: pytest.CaptureFixture[str]) -> None:
-    with Progress(1, "x", clock=Clock()):
+    with Progress(1, "x"):
         pass
     captured = capsys.readouterr()
     assert (captured.out, lines(captured.err)) == ("", ["x 0 % · 0:00"])

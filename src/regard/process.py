@@ -44,10 +44,7 @@ def train(options: str) -> None:
 
 
 def main(action: str, *given: str) -> None:
-    if action == "rank":
-        rank(*given)
-    else:
-        train(*given)
+    (rank if action == "rank" else train)(*given)
 
 
 if __name__ == "__main__":

@@ -3,9 +3,7 @@
 import math
 import os
 import sys
-import time
-from collections.abc import Callable
-from types import TracebackType
+from time import monotonic
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
@@ -27,39 +25,40 @@ def warn(text: str) -> None:
 class Progress:
     """Shows how far `what` has come; `total` is None where the end is not known. The stream is stderr by default."""
 
-    def __init__(
-        self, total: float | None, what: str, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self.total, self.what, self.clock = total, what, clock
+    def __init__(self, total: float | None, what: str, stream: TextIO | None = None) -> None:
+        self.total, self.what = total, what
         self.stream = sys.stderr if stream is None else stream
         self.done, self.shown = 0.0, dict[str, float | str]()
-        self._begun = self._next = clock()
         self._first: tuple[float, float] | None = None  # work done and time at the first update: a resumed job has some
         self._bar: rich.progress.Progress | None = None
 
     def __enter__(self) -> "Progress":
-        self._begun = self.clock()
+        self._begun = monotonic()
         if self.stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb":
             self._bar = _bar(self.stream, self.total, self.what)
             self._bar.start()
         self._next = self._begun + (LINE_SECONDS if self._bar is None else 0.0)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._draw(f"{'done in' if kind is None else 'stopped after'} {duration(self.clock() - self._begun)}")
+    def __exit__(self, kind: object, error: object, at: object) -> None:
+        self._draw(f"{'done in' if kind is None else 'stopped after'} {duration(monotonic() - self._begun)}")
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
 
     def update(self, done: float, **shown: float | str) -> None:
         """Work done so far, and what to show beside it: numbers with their names, texts as they are."""
-        now = self.clock()
+        now = monotonic()
         self.done, self.shown = done, shown
         if self._first is None:
             self._first = (done, now)
         if now >= self._next:
             self._next = now + (LINE_SECONDS if self._bar is None else BAR_SECONDS)
-            self._draw(self._left(now))
+            left = ""
+            if self.total is not None and done > self._first[0]:  # at the speed since the first update
+                seconds = (self.total - done) / (done - self._first[0]) * max(now - self._first[1], 1e-9)
+                left = f"{duration(seconds)} left"
+            self._draw(left)
 
     def line(self, text: str) -> None:
         """Print a line; a bar stays below it."""
@@ -67,13 +66,6 @@ class Progress:
             print(text, file=self.stream, flush=True)
         else:
             self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-    def _left(self, now: float) -> str:
-        """The time to the end at the speed since the first update; empty while there is none."""
-        if self.total is None or self._first is None or self.done <= self._first[0]:
-            return ""
-        speed = (self.done - self._first[0]) / max(now - self._first[1], 1e-9)
-        return f"{duration((self.total - self.done) / speed)} left"
 
     def _draw(self, ending: str) -> None:
         share = _number(self.done)
@@ -83,7 +75,7 @@ class Progress:
         if self._bar is None:
             self.line(" · ".join(filter(None, [f"{self.what} {share}", *fields, ending])))
         else:
-            text = " · ".join(filter(None, [share, *fields, duration(self.clock() - self._begun), ending]))
+            text = " · ".join(filter(None, [share, *fields, duration(monotonic() - self._begun), ending]))
             self._bar.update(self._bar.task_ids[0], completed=self.done, text=text)
             self._bar.refresh()
 

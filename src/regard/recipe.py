@@ -9,7 +9,7 @@ import json
 import re
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -107,17 +107,14 @@ class _Loader(yaml.SafeLoader):
 class _Dumper(yaml.SafeDumper):
     """Quotes what `_Loader` would not take for text, and writes lists of values on one line."""
 
-    def represent_list(self, data: Iterable[Any]) -> SequenceNode:
-        return self.represent_sequence(SEQUENCE, data, flow_style=not any(isinstance(item, dict) for item in data))
-
-    def represent_str(self, data: str) -> ScalarNode:  # other styles lose rare line breaks such as U+0085
-        return self.represent_scalar(STRING, data, style=None if data.isprintable() else '"')
-
 
 _Loader.add_implicit_resolver(FLOAT, EXPONENT, list("-+.0123456789"))
 _Dumper.add_implicit_resolver(FLOAT, EXPONENT, list("-+.0123456789"))
-_Dumper.add_representer(list, _Dumper.represent_list)
-_Dumper.add_representer(str, _Dumper.represent_str)
+_Dumper.add_representer(
+    list, lambda dumper, x: dumper.represent_sequence(SEQUENCE, x, flow_style=not any(isinstance(i, dict) for i in x))
+)
+# Other styles lose rare line breaks such as U+0085.
+_Dumper.add_representer(str, lambda dumper, x: dumper.represent_scalar(STRING, x, None if x.isprintable() else '"'))
 
 
 def _compose(text: str, name: str) -> Node | None:

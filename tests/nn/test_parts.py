@@ -7,8 +7,7 @@ from regard.errors import UserError
 from regard.models.build import initialise
 from regard.models.config import TransformerConfig
 from regard.nn.config import RecurrentLayersConfig, StackConfig
-from regard.nn.feedforward import ACTIVATIONS, FeedForward
-from regard.nn.norm import NORMS, Residual, make_norm
+from regard.nn.parts import ACTIVATIONS, NORMS, FeedForward, Residual, make_norm
 from regard.nn.recurrent import RecurrentLayers
 from regard.rng import Key
 

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from regard.attention import Mask, Site
 from regard.nn.config import StackConfig
-from regard.nn.feedforward import FeedForward
-from regard.nn.norm import Residual
+from regard.nn.parts import FeedForward, Residual
 from regard.nn.stack import Block, Stack
 from regard.rng import Key
 from regard.tasks.task import Loss
@@ -71,7 +70,7 @@ def test_a_block_takes_whatever_mixes_steps_and_grows_with_its_cache() -> None:
 
 def test_a_part_leaves_its_loss_at_the_site_of_the_pass() -> None:
     trunk, x = stack(), torch.randn(2, 5, 8, dtype=torch.float64)
-    site = Site.of_loss(Key(0))
+    site = Site(Key(0), losses={})
     trunk(x, mask=Mask.causal(), site=site / "decoder")
     assert site.losses is not None
     assert list(site.losses) == ["decoder.1.self"]

@@ -294,7 +294,7 @@ def test_what_looks_like_html_stays_text(page: Any, place: Place) -> None:
     fulfil(page, "/api/translate", {"translations": [{"text": HTML, "outputs": outputs}]})
     data = place.ask("/api/attention", text=BIRD)
     for side in data["sides"].values():
-        side.update(pieces=[HTML] * len(side["pieces"]), words=[HTML] * len(side["words"]))
+        side.update(labels=[HTML] * len(side["labels"]), words=[HTML] * len(side["words"]))
     data["tree"] = [{**node, "text": HTML} for node in data["tree"]]
     data["candidates"] = [[(HTML, share) for _, share in step] for step in data["candidates"]]
     data["maps"] = [{**each, "name": HTML} for each in data["maps"]]

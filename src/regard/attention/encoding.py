@@ -1,4 +1,7 @@
-"""Encodings: a vector for each step of a sequence, absolute, to be added somewhere."""
+"""Encodings: a vector for each step of a sequence, absolute, to be added somewhere.
+
+From positions (1|B, T) to vectors (1|B, T, C), with `lengths` (B,) for those that count from both ends.
+"""
 
 from collections.abc import Callable
 
@@ -9,14 +12,7 @@ from regard.attention.config import PositionConfig
 from regard.errors import UserError
 
 
-class Encoding(nn.Module):
-    """Positions (1|B, T) -> vectors (1|B, T, C); `lengths` (B,) for those that count from both ends."""
-
-    def forward(self, positions: Tensor, lengths: Tensor | None) -> Tensor:
-        raise NotImplementedError  # abstract
-
-
-class Sinusoid(Encoding):
+class Sinusoid(nn.Module):
     """sin(w_i t), cos(w_i t) with w_i = base^(-2i/C), i from 0 [Vaswani+ 2017, section 3.5].
 
     Two layouts are about: sines and cosines by turns (the paper), or all sines before all cosines (tensor2tensor).
@@ -48,7 +44,7 @@ class Sinusoid(Encoding):
         return matrix
 
 
-class Learned(Encoding):
+class Learned(nn.Module):
     """A table of one vector for each step up to a maximum [Gehring+ 2017; Devlin+ 2019]."""
 
     def __init__(self, width: int, max_length: int) -> None:
@@ -65,7 +61,7 @@ class Learned(Encoding):
         return self.table[positions.clamp(min=0)]  # below 0 is padding on the left, which nothing looks at
 
 
-class Index(Encoding):
+class Index(nn.Module):
     """The step's number itself: unbounded, the first naive option of the lectures."""
 
     def __init__(self, width: int) -> None:
@@ -94,7 +90,7 @@ def wavelengths(width: int, base: float) -> Tensor:
     return base ** (-torch.arange(0, width, 2, dtype=torch.float64, device="cpu") / width)
 
 
-ENCODINGS: dict[str, Callable[[PositionConfig, int], Encoding]] = {
+ENCODINGS: dict[str, Callable[[PositionConfig, int], nn.Module]] = {
     "sinusoid": lambda config, width: Sinusoid(width, config.layout, config.base),
     "learned": lambda config, width: Learned(width, config.max_length or 1),
     "index": lambda config, width: Index(width),

@@ -9,19 +9,21 @@ Every kernel equals `reference`; one that cannot do what is asked says why, and 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from regard.attention.bias import Bias, TableBias
 from regard.attention.mask import Causal, Grid, Mask, Padding
+from regard.attention.position import Bias, TableBias
 from regard.attention.score import ScaledDot, Score
 from regard.attention.site import dropout as drop
 from regard.errors import RefusalError, UserError
 from regard.rng import Key
 
+X = TypeVar("X")
 SCALED_DOT = ScaledDot()
 LARGE = 1 << 26  # numbers, 256 MB of them, that are not made at once
 SPARSE = 4  # times fewer pairs than all, from which on blocks that are masked are worth leaving out
@@ -42,11 +44,11 @@ class Problem:
     q: Tensor
     k: Tensor
     v: Tensor
-    score: Score
-    mask: Mask
-    bias: Bias | None
-    dropout: float
-    key: Key | None
+    score: Score = SCALED_DOT
+    mask: Mask = Mask()
+    bias: Bias | None = None
+    dropout: float = 0.0
+    key: Key | None = None
 
     @property
     def size(self) -> tuple[int, int, int, int]:
@@ -55,18 +57,12 @@ class Problem:
 
     def allowed(self) -> Tensor | None:
         """The mask for all queries and keys, broadcastable to their scores."""
-        allowed = self.mask.allowed(Grid.whole(*self.size[2:], self.q.device))
-        if allowed is not None:
-            _fits(allowed, self.size, "mask")
-        return allowed
+        return _fitting(self.mask.allowed(Grid.whole(*self.size[2:], self.q.device)), self.size, "mask")
 
     def block(self, rows: slice, columns: slice) -> bool | Tensor:
         """The same for a block; or whether all of it is allowed, or nothing."""
         grid = Grid.whole(*self.size[2:], self.q.device).block(rows, columns)
-        answer = self.mask.block(grid)
-        if isinstance(answer, Tensor):
-            _fits(answer, (*self.size[:2], len(grid.rows), len(grid.columns)), "mask")
-        return answer
+        return _fitting(self.mask.block(grid), (*self.size[:2], len(grid.rows), len(grid.columns)), "mask")
 
     def ready(self, prepared: bool) -> "Problem":
         """Checked, and after the score's own work; `prepared` keys have been through it already."""
@@ -88,7 +84,7 @@ class Problem:
         if not isinstance(self.mask, Mask):
             raise UserError(f"mask is a {type(self.mask).__name__}; wrap a 0/1 tensor as Mask.matrix(tensor)")
         if isinstance(self.bias, TableBias):
-            _fits(self.bias.table, (*q.shape[:3], k.shape[2]), "bias")
+            _fitting(self.bias.table, (*q.shape[:3], k.shape[2]), "bias")
         if self.dropout > 0.0 and self.key is None:
             raise UserError(f"dropout {self.dropout} without a key; pass key=Key(seed), or dropout=0.0 when evaluating")
         return Problem(self.score.queries(q), k, v, self.score, self.mask, self.bias, self.dropout, self.key)
@@ -123,19 +119,10 @@ def attend(
 
 
 def attend_with_weights(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    *,
-    score: Score = SCALED_DOT,
-    mask: Mask = Mask(),
-    bias: Tensor | Bias | None = None,
-    dropout: float = 0.0,
-    key: Key | None = None,
-    prepared: bool = False,
+    q: Tensor, k: Tensor, v: Tensor, *, bias: Tensor | Bias | None = None, prepared: bool = False, **options: Any
 ) -> Attended:
-    """As `attend`, with the weights (before dropout), by the reference kernel."""
-    return Reference.look(Problem(q, k, v, score, mask, _bias(bias), dropout, key).ready(prepared))
+    """As `attend`, with the weights (before dropout), by the reference kernel; `options` are the others of `attend`."""
+    return Reference.look(Problem(q, k, v, bias=_bias(bias), **options).ready(prepared))
 
 
 class Kernel:
@@ -283,12 +270,15 @@ def _bias(bias: Tensor | Bias | None) -> Bias | None:
     return TableBias(bias) if isinstance(bias, Tensor) else bias
 
 
-def _fits(x: Tensor, size: tuple[int, ...], what: str) -> None:
-    if x.dim() != len(size) or any(a not in (1, b) for a, b in zip(x.shape, size, strict=True)):
+def _fitting(x: X, size: tuple[int, ...], what: str) -> X:
+    if isinstance(x, Tensor) and (
+        x.dim() != len(size) or any(a not in (1, b) for a, b in zip(x.shape, size, strict=True))
+    ):
         raise UserError(
             f"{what} of shape {tuple(x.shape)} does not fit scores of {size} (batch, heads, queries, keys); "
             "each axis must be 1 or that size"
         )
+    return x
 
 
 KERNELS: dict[str, Kernel] = {"reference": Reference(), "fused": Fused(), "chunked": Chunked()}

@@ -8,7 +8,7 @@ queries look at all keys so far.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import torch
@@ -82,14 +82,12 @@ class Mask:
         return num_keys
 
     def to(self, device: torch.device | str) -> Self:
-        moved = {f.name: getattr(self, f.name) for f in fields(self)}
-        return replace(self, **{name: x.to(device) for name, x in moved.items() if isinstance(x, Tensor | Mask)})
+        return replace(self, **{n: x.to(device) for n, x in vars(self).items() if isinstance(x, Tensor | Mask)})
 
     def select(self, index: Tensor) -> Self:
         """For the rows of a batch named by `index`; what is the same for all rows stays."""
-        parts = {f.name: getattr(self, f.name) for f in fields(self)}
-        rows = {n: x[index] for n, x in parts.items() if isinstance(x, Tensor) and (x.dim() == 1 or len(x) > 1)}
-        return replace(self, **rows, **{n: x.select(index) for n, x in parts.items() if isinstance(x, Mask)})
+        rows = {n: x[index] for n, x in vars(self).items() if isinstance(x, Tensor) and (x.dim() == 1 or len(x) > 1)}
+        return replace(self, **rows, **{n: x.select(index) for n, x in vars(self).items() if isinstance(x, Mask)})
 
     def __and__(self, other: Mask) -> Mask:
         if type(self) is Mask:
@@ -100,8 +98,7 @@ class Mask:
         return Mask() if Mask in (type(self), type(other)) else Or(self, other)
 
     def __repr__(self) -> str:
-        values = [getattr(self, f.name) for f in fields(self)]
-        return f"{type(self).__name__}({', '.join(_shown(value) for value in values if value is not None)})"
+        return f"{type(self).__name__}({', '.join(_shown(x) for x in vars(self).values() if x is not None)})"
 
     def shifted(self, starts: Tensor | None) -> Mask:
         """The same mask where sentence b begins at place starts[b]: what lies before it is padding."""

@@ -1,8 +1,8 @@
-"""Positions: how attention, which knows no order, is told one.
+"""Positions: how attention, which knows no order, is told one; and biases, which are added to scores.
 
 A `Position` is a set of hooks: on embeddings, on q, k and v, on the scores (where it may depend on q), and on the
 values through the weights. Each hook does nothing unless a kind of position needs it. Positions of steps are integer
-tensors (1, T) or (B, T), counted from 0.
+tensors (1, T) or (B, T), counted from 0. A bias is asked for a block of queries and keys at a time: none is held whole.
 """
 
 from collections.abc import Callable
@@ -12,12 +12,43 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from regard.attention.bias import ALL, Bias
 from regard.attention.config import PositionConfig, alibi_slopes
-from regard.attention.encoding import ENCODINGS, Encoding, wavelengths
+from regard.attention.encoding import ENCODINGS, wavelengths
 from regard.errors import UserError
 
 Places = tuple[Tensor, Tensor]  # of queries (1|B, T) and of keys (1|B, S)
+ALL = slice(None)
+
+
+class Bias:
+    """Of queries and keys; `brings_values` where what a query brings back depends on the pair too."""
+
+    brings_values = False
+
+    def of(self, rows: slice) -> Self:
+        """The same for some of the queries."""
+        raise NotImplementedError  # abstract
+
+    def scores(self, columns: slice = ALL) -> Tensor:
+        """What is added to the scores of some keys, broadcastable to (B, H, T, S)."""
+        raise NotImplementedError  # abstract
+
+    def values(self, weights: Tensor, columns: slice = ALL) -> Tensor:
+        """What the weights of some keys (B, H, T, S) bring back besides values (B, H, T, E)."""
+        raise NotImplementedError  # abstract
+
+
+@dataclass(frozen=True, eq=False)
+class TableBias(Bias):
+    """Numbers for all pairs, (1|B, 1|H, 1|T, 1|S)."""
+
+    table: Tensor
+
+    def of(self, rows: slice) -> Self:
+        return self if self.table.shape[2] == 1 else replace(self, table=self.table[:, :, rows])
+
+    def scores(self, columns: slice = ALL) -> Tensor:
+        return self.table if self.table.shape[3] == 1 else self.table[..., columns]
 
 
 class Position(nn.Module):
@@ -28,16 +59,10 @@ class Position(nn.Module):
         return x
 
     def queries(self, x: Tensor, positions: Tensor) -> Tensor:
-        """On queries (B, H, T, D)."""
+        """On queries (B, H, T, D); there are hooks alike on keys (B, G, S, D) and on values (B, G, S, E)."""
         return x
 
-    def keys(self, x: Tensor, positions: Tensor) -> Tensor:
-        """On keys (B, G, S, D)."""
-        return x
-
-    def values(self, x: Tensor, positions: Tensor) -> Tensor:
-        """On values (B, G, S, E)."""
-        return x
+    keys = values = queries
 
     def bias(self, q: Tensor, queries: Tensor, keys: Tensor) -> Bias | None:
         """On scores, and perhaps on values through the weights; from q and the positions of queries and keys."""
@@ -47,7 +72,7 @@ class Position(nn.Module):
 class Added(Position):
     """An encoding of each step, added to the embeddings [Vaswani+ 2017, section 3.5]."""
 
-    def __init__(self, encoding: Encoding) -> None:
+    def __init__(self, encoding: nn.Module) -> None:
         super().__init__()
         self.encoding = encoding
 
@@ -55,12 +80,10 @@ class Added(Position):
         return x + self.encoding(positions, lengths).to(x.dtype)
 
 
-class AddedToProjections(Position):
+class AddedToProjections(Added):
     """An encoding of each step, added to q, k and v; meant for the first layer alone, as one deck has it."""
 
-    def __init__(self, encoding: Encoding) -> None:
-        super().__init__()
-        self.encoding = encoding
+    embed = Position.embed
 
     def queries(self, x: Tensor, positions: Tensor) -> Tensor:
         return x + self.encoding(positions, None)[:, None].to(x.dtype)

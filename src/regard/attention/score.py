@@ -16,15 +16,18 @@ from regard.errors import UserError
 
 
 class Score(nn.Module):
-    """A function of a query and a key; the base class compares by dot product."""
+    """A function of a query and a key, of the two `widths` it was made for, or of any that are equal; the base class
+    compares by dot product."""
 
-    def keys(self, k: Tensor) -> Tensor:
-        """Key-side work, done once per source."""
-        return k
+    def __init__(self, *widths: int) -> None:
+        super().__init__()
+        self.widths = widths
 
-    def queries(self, q: Tensor) -> Tensor:
-        """Query-side work."""
-        return q
+    def keys(self, x: Tensor) -> Tensor:
+        """Key-side work, done once per source; `queries` is query-side work."""
+        return x
+
+    queries = keys
 
     def scale(self, width: int) -> float | None:
         """The factor of the dot product that `pairs` amounts to, for kernels that know no other; else None."""
@@ -38,7 +41,12 @@ class Score(nn.Module):
 
     def check(self, query_width: int, key_width: int) -> None:
         """Raise if queries and keys of these widths cannot be compared."""
-        if query_width != key_width:
+        if self.widths and (query_width, key_width) != self.widths:
+            raise UserError(
+                f"{type(self).__name__} was made for queries of {self.widths[0]} and keys of {self.widths[1]}, "
+                f"not {query_width} and {key_width}; make it with those two widths"
+            )
+        if not self.widths and query_width != key_width:
             raise UserError(
                 f"{type(self).__name__} compares widths that are equal, not queries of {query_width} and keys of "
                 f"{key_width}; project one of them, or use the bilinear, additive or mlp score"
@@ -59,22 +67,7 @@ class ScaledDot(Score):
         return float(width**-0.5)
 
 
-class _Learned(Score):
-    """A score with parameters, made for one width of queries and one of keys."""
-
-    def __init__(self, query_width: int, key_width: int) -> None:
-        super().__init__()
-        self.widths = query_width, key_width
-
-    def check(self, query_width: int, key_width: int) -> None:
-        if (query_width, key_width) != self.widths:
-            raise UserError(
-                f"{type(self).__name__} was made for queries of {self.widths[0]} and keys of {self.widths[1]}, "
-                f"not {query_width} and {key_width}; make it with those two widths"
-            )
-
-
-class Bilinear(_Learned):
+class Bilinear(Score):
     """q W k [Luong+ 2015, eq. 8, "general"]; W k is key-side work, and the rest a dot product."""
 
     def __init__(self, query_width: int, key_width: int) -> None:
@@ -88,7 +81,7 @@ class Bilinear(_Learned):
         return 1.0
 
 
-class MLP(_Learned):
+class MLP(Score):
     """MLP([q; k]) of any depth; its first layer splits into a query part and a key part, each computed once.
 
     The last layer has no bias: softmax would not see it.

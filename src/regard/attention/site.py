@@ -59,11 +59,6 @@ class Site:
     """Where a pass is to be learned from, the losses that parts have of their own, by site."""
     axes: Axes = ("target", "taken")  # each step of an output, and what it was given of the output so far
 
-    @staticmethod
-    def of_loss(key: Key | None) -> "Site":
-        """For a pass whose loss is wanted."""
-        return Site(key, losses={})
-
     def __truediv__(self, name: str | int) -> "Site":
         return Site(self.key, self.trace, f"{self.path}.{name}" if self.path else str(name), self.losses, self.axes)
 

@@ -16,8 +16,7 @@ from regard.attention.multihead import MultiheadAttention
 from regard.attention.site import ACROSS, Axes, Site, Trace
 from regard.engine.engine import Rows, Sources
 from regard.errors import UserError
-from regard.models.seq2seq import Seq2seq
-from regard.models.writer import LanguageModel
+from regard.models.writer import LanguageModel, Seq2seq
 from regard.shapes import Padded, Row
 
 LIKELY = 5  # words that are told of each step

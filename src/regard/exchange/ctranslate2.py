@@ -14,7 +14,7 @@ from regard.exchange.installed import installed
 from regard.models.gpt import Gpt
 from regard.models.transformer import Transformer
 from regard.nn.embed import Embedding
-from regard.nn.feedforward import ACTIVATIONS
+from regard.nn.parts import ACTIVATIONS
 
 ROWS = 1024  # of the table that sinusoids become: CTranslate2 cuts longer sources anyway, unless told not to
 POSITIONS = ("sinusoid", "learned", "rotary", "shaw")

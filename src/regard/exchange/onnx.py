@@ -22,7 +22,7 @@ from regard.models.gpt import Gpt
 from regard.models.lstm import RecurrentText
 from regard.models.recurrent import Recurrent
 from regard.models.transformer import Transformer
-from regard.nn.feedforward import FeedForward
+from regard.nn.parts import FeedForward
 from regard.shapes import Padded
 
 LARGEST = 2**31 - 2**20  # bytes of weights that fit into a file of this format

@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention.encoding import Encoding, Index, Learned, Sinusoid
+from regard.attention.encoding import Index, Learned, Sinusoid
 from regard.attention.multihead import MultiheadAttention
 from regard.attention.position import Added, AddedToProjections, Alibi, Position, Rotary, Shaw
 from regard.attention.score import MLP, Additive, Bilinear, Dot, ScaledDot, Score
 from regard.exchange.installed import installed
 from regard.nn.embed import Embedding, OutputHead
-from regard.nn.feedforward import ACTIVATIONS, FeedForward
-from regard.nn.norm import Residual
+from regard.nn.parts import ACTIVATIONS, FeedForward, Residual
 from regard.nn.recurrent import RecurrentLayers
 from regard.nn.stack import Block, Stack
 
@@ -134,7 +133,7 @@ def embed(g: Graph, module: Embedding, tokens: str, positions: str | None = None
     return apply(g, module.norm, x)
 
 
-def _encoded(g: Graph, encoding: Encoding, positions: str) -> str:
+def _encoded(g: Graph, encoding: Any, positions: str) -> str:
     """(T,) -> (T, C) or (T, 1)."""
     if isinstance(encoding, Learned):
         return g("Gather", encoding.table, positions)

@@ -4,8 +4,8 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BytesIO
-from math import isfinite
-from typing import TYPE_CHECKING, Any, TypeGuard
+from math import inf, isfinite
+from typing import TYPE_CHECKING, Any
 
 from regard.errors import UserError
 from regard.look.labels import fit, visible
@@ -67,7 +67,7 @@ def forest(rows: Sequence[Row], title: str, quality: str = "quality", heads: Seq
     left.set_yticks(range(len(rows)), [fit(row.name, LONGEST).strip() for row in rows])
     left.set_title(visible(title), loc="left", x=0, pad=24)
     right.set(xlabel="training FLOPs", xscale="log")
-    costs = [row.flops for row in rows if _finite(row.flops) and row.flops > 0]
+    costs = [cost for row in rows if 0 < (cost := row.flops or 0.0) < inf]
     within = max(costs, default=1.0) < 30 * min(costs, default=1.0)  # where powers of ten would be too few
     right.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if within else (1,)))
     right.xaxis.set_major_formatter("{x:.0e}")
@@ -92,17 +92,13 @@ def forest(rows: Sequence[Row], title: str, quality: str = "quality", heads: Seq
 
 
 def _quality(axes: Any, row: Row, y: int) -> None:
-    axes.plot([x for x in row.seeds if _finite(x)], [y + 0.3] * sum(map(_finite, row.seeds)), ".", color=FAINT)
-    if not _finite(row.mean):
+    axes.plot(row.seeds, [y + 0.3] * len(row.seeds), ".", color=FAINT)  # without those that are not finite
+    if not isfinite(row.mean):
         axes.annotate(str(row.mean), (0.02, y), xycoords=("axes fraction", "data"), va="center", color="#c62828")
         return
-    if _finite(row.low) and _finite(row.high):
+    if row.low is not None and row.high is not None and isfinite(row.high - row.low):
         axes.errorbar((row.low + row.high) / 2, y, xerr=(row.high - row.low) / 2, color=INK, capsize=4)
     axes.plot(row.mean, y, "o", color=INK)
-
-
-def _finite(value: float | None) -> TypeGuard[float]:
-    return value is not None and isfinite(value)
 
 
 def new_figure(width: float, height: float) -> "Figure":

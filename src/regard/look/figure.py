@@ -4,10 +4,12 @@ from dataclasses import dataclass
 from math import cos, radians, sin
 from typing import Any
 
+from rich.cells import cell_len
+
 from regard.data.axes import Axis
 from regard.errors import UserError
 from regard.look.charts import drawn, new_figure
-from regard.look.labels import clusters, columns, drawing, fit, markup, pixels, visible
+from regard.look.labels import clusters, drawing, fit, markup, pixels, visible
 
 SLACK = 1e-3  # by which a weight in half precision may miss [0, 1]
 COLUMNS = 100  # of a terminal
@@ -46,7 +48,7 @@ class Picture:
 
     def terminal(self, color: bool) -> str:
         """A heat map of at most 100 columns; where the source is too long, in several panels one below another."""
-        room = max(columns("".join(clusters(word))) for word in self.target)
+        room = max(cell_len("".join(clusters(word))) for word in self.target)
         room = min(room, max(LABEL, COLUMNS - 1 - 2 * len(self.source)))
         panel = (COLUMNS - 1 - room) // 2
         above = [word if i % self.across[1] == 0 else "" for i, word in enumerate(self.source)]
@@ -78,8 +80,8 @@ class Picture:
             body.append(f'<text x="{left - GAP}" y="{line:g}" text-anchor="end">{markup(word)}</text>')
         body.append('<g shape-rendering="crispEdges">')
         for t, row in enumerate(self.weights):
-            for s, weight in enumerate(map(_clipped, row)):
-                tip = markup(f"{self.target[t]} ← {self.source[s]}: {weight:.2f}")
+            for s, weight in enumerate(row):  # if it misses [0, 1] by SLACK, it is rounded into it
+                tip = markup(f"{self.target[t]} ← {self.source[s]}: {weight:z.2f}")
                 place = f'x="{left + s * wide}" y="{top + t * high}" width="{wide}" height="{high}"'
                 body.append(f'<rect {place} fill="#{f"{round(255 * weight):02x}" * 3}"><title>{tip}</title></rect>')
         frame = f"M{left} {top}H{right}V{bottom}H{left}Z"
@@ -102,13 +104,8 @@ class Picture:
         return drawn(figure, "png")
 
 
-def _clipped(weight: float) -> float:
-    return min(max(weight, 0.0), 1.0)
-
-
 def _shade(weight: float, color: bool) -> str:
     """A cell of two columns, dark for 0 on a dark terminal as in the drawing."""
-    weight = _clipped(weight)
     return f"\x1b[48;5;{232 + round(23 * weight)}m  \x1b[0m" if color else " ░▒▓█"[round(4 * weight)] * 2
 
 
@@ -120,4 +117,4 @@ def _stacked(words: list[str]) -> list[str]:
         stacks.append(letters if len(letters) <= STACK else [*letters[: STACK - 1], "⋮"])
     height = max(map(len, stacks))
     padded = [[" "] * (height - len(stack)) + stack for stack in stacks]
-    return ["".join(letter + " " * (2 - columns(letter)) for letter in line) for line in zip(*padded, strict=True)]
+    return ["".join(letter + " " * (2 - cell_len(letter)) for letter in line) for line in zip(*padded, strict=True)]

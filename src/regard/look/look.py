@@ -44,12 +44,8 @@ class Look:
 
     @property
     def maps(self) -> "dict[str, Tensor]":
-        """Attention weights by their site: heads x rows x columns, whose meaning `sides` gives."""
+        """Attention weights by their site: heads x rows x columns, each along one of the `axes`."""
         return self.told.maps
-
-    def sides(self, path: str) -> tuple[str, str]:
-        """Whose are the rows and columns of a site."""
-        return self.told.axes[path]
 
     def picture(self, path: str | None = None, head: int | None = None, *, pieces: bool = False) -> Picture:
         """Of one site (default: the last that looks across, or else at itself), of one head or their mean, by words or
@@ -59,7 +55,7 @@ class Look:
         path = path or (self.told.across or list(self.told.maps))[-1]
         if path not in self.told.maps:
             raise UserError(f"there is no attention at {path!r}; choose {', '.join(self.told.maps)}")
-        rows, columns = (self.axes[side] for side in self.sides(path))
+        rows, columns = (self.axes[side] for side in self.told.axes[path])
         weights = self.told.maps[path] if pieces else self.told.merged(path, rows.groups, columns.groups)
         names = (columns.labels, rows.labels) if pieces else (columns.words, rows.words)
         if head is not None and not 0 <= head < len(weights):
@@ -93,7 +89,7 @@ class Look:
         if not maps and left_out:
             raise UserError(f"a page shows at most {most:,} weights; take a shorter text, or one `site` as .svg")
         across = self.told.across
-        told = [{**_packed(path, w, *self.sides(path)), "across": path in across} for path, w in maps.items()]
+        told = [{**_packed(path, w, *self.told.axes[path]), "across": path in across} for path, w in maps.items()]
         if (moved := self.saliency()) is not None:
             read = "source" if len(self.told.source) else "taken"
             told.append({**_packed(SALIENCY, moved[None], "target", read), "remark": MOVED})
@@ -101,7 +97,7 @@ class Look:
         return {
             "maps": told,
             "left_out": left_out,
-            "sides": {name: _side(axis) for name, axis in self.axes.items()},
+            "sides": {name: {**vars(axis), "words": axis.words, "kind": axis.kind} for name, axis in self.axes.items()},
             "log_probs": self.told.log_probs.tolist(),
             "candidates": [[(self.name([word])[0], p) for word, p in step] for step in self.told.likely],
             "tree": [] if tree is None else [{**vars(n), "text": self.name([n.token])[0]} for n in tree.nodes],
@@ -142,10 +138,6 @@ def document(title: str, data: dict[str, Any]) -> str:
 def entropy(weights: "Tensor") -> "Tensor":
     """Of the last axis, in bits."""
     return weights.xlogy(weights).neg().sum(-1) / log(2)
-
-
-def _side(axis: Axis) -> dict[str, Any]:
-    return {"pieces": axis.labels, "words": axis.words, "groups": axis.groups, "kind": axis.kind, "period": axis.period}
 
 
 def _packed(path: str, weights: "Tensor", rows: str, columns: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.decode.config import Hypothesis, Search
+from regard.decode.config import Search
 from regard.decode.stepper import State, Step, Stepper
 from regard.engine.torch import TorchEngine
 from regard.shapes import Padded
@@ -36,17 +36,6 @@ class Tree:
         if number == len(self.nodes):
             self.nodes.append(Node(parent, token, log_prob))
         return number
-
-    def end(self, found: Sequence[Hypothesis]) -> None:
-        """What the search ended with, best first."""
-        for rank, hypothesis in enumerate(found):
-            at, path = -1, list[int]()
-            for token in hypothesis.tokens:
-                at = self.add(at, token, hypothesis.log_prob)
-                path.append(at)
-            self.nodes[at] = replace(self.nodes[at], score=hypothesis.score)
-            for number in path if rank == 0 else ():
-                self.nodes[number] = replace(self.nodes[number], best=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,5 +75,10 @@ def climb(stepper: Stepper[Any], source: Sequence[int], search: Search) -> Tree:
     """The tree of the search for one source, or after one prompt."""
     tree = Tree()
     (hypotheses,) = TorchEngine(Climber(stepper, tree)).decode([source], search)
-    tree.end(hypotheses)
+    for rank, hypothesis in enumerate(hypotheses):  # what the search ended with, best first
+        at = -1
+        for token in hypothesis.tokens:
+            at = tree.add(at, token, hypothesis.log_prob)
+            tree.nodes[at] = replace(tree.nodes[at], best=tree.nodes[at].best or rank == 0)
+        tree.nodes[at] = replace(tree.nodes[at], score=hypothesis.score)
     return tree

@@ -6,11 +6,8 @@ from torch import Tensor, nn
 from regard.attention.position import input_position
 from regard.attention.site import Site
 from regard.models.config import BertConfig
-from regard.nn.embed import OutputHead, word_table
-from regard.nn.feedforward import ACTIVATIONS
-from regard.nn.front import Steps
-from regard.nn.fronts import front_of
-from regard.nn.norm import make_norm
+from regard.nn.embed import OutputHead, Steps, front_of, word_table
+from regard.nn.parts import ACTIVATIONS, make_norm
 from regard.nn.stack import Stack
 from regard.shapes import Padded
 

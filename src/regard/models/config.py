@@ -107,8 +107,7 @@ class RecurrentConfig(Seq2seqConfig):
     @property
     def encoder(self) -> RecurrentLayersConfig:
         width = self.width // 2 if self.bidirectional else self.width
-        layers = self._layers(self.embedding, width, self.encoder_layers)
-        return replace(layers, bidirectional=self.bidirectional)
+        return replace(self._layers(self.embedding, width, self.encoder_layers), bidirectional=self.bidirectional)
 
     @property
     def decoder(self) -> RecurrentLayersConfig:

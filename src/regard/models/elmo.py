@@ -7,9 +7,7 @@ from torch import Tensor, nn
 
 from regard.attention.site import Site
 from regard.models.config import ElmoConfig
-from regard.nn.embed import OutputHead, word_table
-from regard.nn.front import Steps
-from regard.nn.fronts import front_of
+from regard.nn.embed import OutputHead, Steps, front_of, word_table
 from regard.nn.recurrent import RecurrentLayers
 from regard.shapes import Padded
 

@@ -15,7 +15,7 @@ from regard.attention.site import Site
 from regard.models.config import ReaderConfig
 from regard.models.elmo import Mix
 from regard.nn.config import RecurrentLayersConfig
-from regard.nn.front import Steps
+from regard.nn.embed import Steps
 from regard.nn.recurrent import RecurrentLayers
 from regard.shapes import Padded
 
@@ -44,15 +44,11 @@ class Reader(nn.Module):
         site = site.over("source")
         if self.upper is not None:
             return self.upper(self.trunk.layers(batch, site), batch, site / "upper")
-        steps = self.trunk.hidden(batch, site)
-        return Seen(steps.x, self.pool(steps))
-
-    def pool(self, steps: Steps) -> Tensor:
-        """A vector for each row (B, C): of a decoder at its last step [Radford+ 2018, section 3.2]."""
-        if not self.config.trunk.both_ways:
-            return steps.x[torch.arange(len(steps.x), device=steps.x.device), steps.lengths - 1]
+        steps: Steps = self.trunk.hidden(batch, site)
+        if not self.config.trunk.both_ways:  # of a decoder, its last step [Radford+ 2018, section 3.2]
+            return Seen(steps.x, steps.x[torch.arange(len(steps.x), device=steps.x.device), steps.lengths - 1])
         first = self.config.pooling == "first" and not self.config.of_tokens
-        return self.trunk.pooled(steps.x) if first else steps.mean
+        return Seen(steps.x, self.trunk.pooled(steps.x) if first else steps.mean)
 
     def answer(self, seen: Seen, groups: Tensor | None = None, site: Site = Site()) -> Tensor:
         """Of texts (N, outputs), or of tokens (B, T, outputs); texts of a group (B,) are read as one, if symmetric."""

@@ -10,9 +10,8 @@ from regard.attention.mask import Mask
 from regard.attention.multihead import MultiheadAttention
 from regard.attention.site import Site
 from regard.models.config import RecurrentConfig
-from regard.models.seq2seq import Seq2seq, fronts
-from regard.nn.embed import OutputHead, word_table
-from regard.nn.front import Steps
+from regard.models.writer import Seq2seq, fronts
+from regard.nn.embed import OutputHead, Steps, word_table
 from regard.nn.recurrent import RecurrentLayers
 from regard.shapes import Padded
 

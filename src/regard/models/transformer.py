@@ -11,10 +11,9 @@ from regard.attention.mask import Mask
 from regard.attention.position import input_position, steps
 from regard.attention.site import Site
 from regard.models.config import TransformerConfig
-from regard.models.seq2seq import Seq2seq, fronts
-from regard.nn.embed import OutputHead
-from regard.nn.front import Steps
-from regard.nn.norm import make_norm
+from regard.models.writer import Seq2seq, fronts
+from regard.nn.embed import OutputHead, Steps
+from regard.nn.parts import make_norm
 from regard.nn.stack import Memory, Stack
 
 

@@ -1,5 +1,7 @@
-"""What all models that write word after word share: the step of a Stepper, and prefixes that are read at once."""
+"""What all models that write word after word share: the step of a Stepper, prefixes that are read at once, and, of
+encoder-decoders, an encoder for any modality, word tables that may be one, and the full pass."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
@@ -8,11 +10,14 @@ from torch import Tensor, nn
 
 from regard.attention.site import Site
 from regard.decode.stepper import State, Step
-from regard.nn.embed import OutputHead
-from regard.nn.front import Steps
+from regard.models.config import Seq2seqConfig
+from regard.nn.embed import Embedding, Front, OutputHead, Steps, front_of, word_table
+from regard.nn.recurrent import RecurrentLayers
+from regard.nn.stack import Stack
 from regard.shapes import Padded
 
 S = TypeVar("S", bound=State)
+Parts = Callable[[], dict[str, Any]]  # position, norm and dropout of a front, new ones for each
 
 
 class Writer(nn.Module, Generic[S]):
@@ -70,3 +75,35 @@ class LanguageModel(Writer[S]):
     def begin(self, batch: Padded, prefix: Padded | None = None) -> S:
         """The batch counts rows; its prefixes are the prompts."""
         return self.after(prefix, self.nothing_yet(len(batch)))
+
+
+class Seq2seq(Writer[S]):
+    """An encoder, which is a front and a trunk, and a decoder: a family says what its decoder keeps of the source
+    (`begun`), how to `advance` and to `read`, and has the rest from here."""
+
+    source_embedding: Front
+    encoder: Stack | RecurrentLayers
+
+    def encode(self, source: Padded, site: Site = Site()) -> S:
+        """Read the sources: the state before the first token."""
+        steps: Steps = self.source_embedding(source, site / "source")
+        return self.begun(self.encoder.read(steps, site.over("source") / "encoder"))
+
+    def begun(self, encoded: Steps) -> S:
+        """The decoder's state before the first token."""
+        raise NotImplementedError  # abstract
+
+    def forward(self, source: Padded, target: Tensor, site: Site = Site()) -> Tensor:
+        """Logits (B, T, V) of the token after each of target (B, T), which begins with `start`."""
+        return self.head(self.advance(target, self.encode(source, site), site)[0])
+
+    def begin(self, batch: Padded, prefix: Padded | None = None) -> S:
+        return self.after(prefix, self.encode(batch))
+
+
+def fronts(config: Seq2seqConfig, width: int, parts: Parts, **how: Any) -> tuple[Front, Embedding, nn.Parameter]:
+    """Of source and target, and the output's table; tables may be the same object."""
+    target = word_table(config.target_vocabulary, width)
+    output = word_table(config.target_vocabulary, width) if config.tied == "none" else target
+    source = None if config.front else target if config.tied == "all" else word_table(config.source_vocabulary, width)
+    return front_of(config.front, width, source, parts(), **how), Embedding(target, **parts(), **how), output

@@ -10,7 +10,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.attention.site import Site
 from regard.nn.config import RecurrentLayersConfig
-from regard.nn.front import Steps
+from regard.nn.embed import Steps
 
 CELLS: dict[str, Callable[..., nn.RNNBase]] = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
 SHUT = 1e4  # added to a gate, it is open to the last bit whatever else is said; taken away, shut
@@ -131,10 +131,6 @@ def _run_marked(layer: nn.LSTM, x: Tensor, start: Vectors, lengths: Tensor) -> t
     return y, (torch.cat((last[None], h[1:])), c)
 
 
-def _step_rnn(x: Tensor, back: Tensor, h: Tensor) -> Vectors:
-    return (torch.tanh(x + back),)
-
-
 def _step_lstm(x: Tensor, back: Tensor, h: Tensor, c: Tensor) -> Vectors:
     i, f, g, o = (x + back).chunk(4, 1)
     c = f.sigmoid() * c + i.sigmoid() * g.tanh()
@@ -148,4 +144,5 @@ def _step_gru(x: Tensor, back: Tensor, h: Tensor) -> Vectors:
 
 
 # PyTorch's cells, from what the input and h say to the gates.
-STEPS: dict[str, Callable[..., Vectors]] = {"rnn": _step_rnn, "lstm": _step_lstm, "gru": _step_gru}
+STEPS: dict[str, Callable[..., Vectors]] = {"lstm": _step_lstm, "gru": _step_gru}
+STEPS["rnn"] = lambda x, back, h: (torch.tanh(x + back),)

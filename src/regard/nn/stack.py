@@ -13,9 +13,8 @@ from regard.attention.multihead import MultiheadAttention
 from regard.attention.position import Places, layer_position, steps
 from regard.attention.site import Site
 from regard.nn.config import StackConfig
-from regard.nn.feedforward import FeedForward
-from regard.nn.front import Steps
-from regard.nn.norm import Residual, make_norm
+from regard.nn.embed import Steps
+from regard.nn.parts import FeedForward, Residual, make_norm
 
 
 @dataclass(frozen=True, eq=False)

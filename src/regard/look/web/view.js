@@ -78,7 +78,7 @@ class Site {
 
   // A matrix of rows and its labels: of one head, or -1 for their mean; by words or by pieces.
   matrix(head, words) {
-    const [rows, columns] = this.sides.map((side) => side.pieces.length);
+    const [rows, columns] = this.sides.map((side) => side.labels.length);
     const chosen = head < 0 ? [...Array(this.heads).keys()] : [head];
     let cells = Array.from({ length: rows }, (_, r) =>
       Array.from({ length: columns }, (_, c) => {
@@ -88,7 +88,7 @@ class Site {
       }),
     );
     if (words) cells = merged(cells, ...this.sides.map((side) => side.groups));
-    return { cells, labels: this.sides.map((side) => (words ? side.words : side.pieces)) };
+    return { cells, labels: this.sides.map((side) => (words ? side.words : side.labels)) };
   }
 }
 
@@ -311,10 +311,10 @@ function candidates({ stage, told, data }) {
     const row = part("tr");
     const name = part("th");
     name.scope = "row";
-    name.append(piece(data.sides.target.pieces[t]));
+    name.append(piece(data.sides.target.labels[t]));
     row.append(name);
     for (const [word, probability] of step) {
-      const cell = part("td", word === data.sides.target.pieces[t] ? "said" : "");
+      const cell = part("td", word === data.sides.target.labels[t] ? "said" : "");
       cell.style.setProperty("--share", probability);
       cell.append(piece(word), part("span", "score", ` ${probability.toFixed(3)}`));
       row.append(cell);

@@ -42,7 +42,7 @@ class BothWays(TextTask):
         return framed(self.ids, name, self.context, *self.sizes[1:3])
 
     def loss(self, model: nn.Module, batch: Padded, carry: Carry | None, key: Key | None) -> Loss:
-        site = Site.of_loss(key)
+        site = Site(key, losses={})
         forward, backward, count = _told(model, batch, site)
         return Loss.of(site, forward + backward, 2.0 * count)
 

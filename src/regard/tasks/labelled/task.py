@@ -86,7 +86,7 @@ class Reading:
         return Batch.of([self.units[i] for i in name])
 
     def loss(self, model: nn.Module, batch: Batch, carry: Carry | None, key: Key | None) -> Loss:
-        site = Site.of_loss(key)
+        site = Site(key, losses={})
         seen = model.see(batch.items, site)  # type: ignore[operator]
         logits = model.answer(seen, batch.groups, site)  # type: ignore[operator]
         total, weight = self.question.loss(logits, batch, self.smoothing if key is not None else 0.0)

@@ -82,7 +82,7 @@ class LanguageModelling(TextTask):
             state = replace(state, hidden=carry["carry"])
         if self.apart:
             state = replace(state, segments=_documents(inputs, self.tokenizer.end))
-        site = Site.of_loss(key)
+        site = Site(key, losses={})
         x, state = model.advance(inputs, state, site)  # type: ignore[operator]
         if self.some is not None and key is not None:
             total = self.some.lost(model.head, x.flatten(0, 1), wanted.flatten(), key.fold("words"))  # type: ignore[arg-type]

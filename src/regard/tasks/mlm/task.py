@@ -114,7 +114,7 @@ class MaskedModelling(TextTask):
     def loss(self, model: nn.Module, batch: Ids, carry: Carry | None, key: Key | None) -> Loss:
         """Of each word that was taken out, and on average of whether the second part follows, added to each."""
         cloze = self.blanks.take_out(self.ids, batch, FIXED if key is None else key.fold("blanks"))
-        site = Site.of_loss(key)
+        site = Site(key, losses={})
         guesses, follows = _told(model, cloze, site)
         total, count = F.cross_entropy(guesses, cloze.wanted, reduction="sum"), len(cloze.wanted)
         if follows is not None:

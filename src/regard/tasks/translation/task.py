@@ -103,7 +103,7 @@ class Translation:
 
     def loss(self, model: nn.Module, batch: Pairs, carry: Any, key: Key | None) -> Loss:
         """Cross-entropy of each target token, smoothed [Szegedy+ 2016] while training; padding costs no logits."""
-        site = Site.of_loss(key)
+        site = Site(key, losses={})
         tokens = batch.target.tokens
         x, _ = model.advance(tokens[:, :-1], model.encode(batch.source, site), site)  # type: ignore[operator]
         wanted = tokens[:, 1:]

@@ -1,4 +1,5 @@
-"""The feed-forward layer: each step thinks for itself about what it has seen."""
+"""The parts of a block beside attention: the feed-forward layer, where each step thinks for itself about what it has
+seen, normalisation, and where in a residual it stands."""
 
 from collections.abc import Callable
 from functools import partial
@@ -8,6 +9,7 @@ from torch.nn import functional as F
 
 from regard.attention.site import Site
 from regard.errors import UserError
+from regard.nn.config import Placement
 
 
 class FeedForward(nn.Module):
@@ -28,6 +30,32 @@ class FeedForward(nn.Module):
         return self.down(site.dropout(h, self.dropout))
 
 
+class Residual(nn.Module):
+    """x + f(x) around any sub-layer f, with its norm: `enter` gives what f sees, `leave` takes what f said.
+
+    pre: x + f(norm x) [Xiong+ 2020]; post: norm(x + f(x)) [Vaswani+ 2017, section 3.1]; none: x + f(x).
+    """
+
+    def __init__(self, width: int, norm: str, eps: float, placement: Placement, dropout: float) -> None:
+        super().__init__()
+        self.norm = nn.Identity() if placement == "none" else make_norm(norm, width, eps)
+        self.placement = placement
+        self.dropout = dropout
+
+    def enter(self, x: Tensor) -> Tensor:
+        return self.norm(x) if self.placement == "pre" else x
+
+    def leave(self, x: Tensor, said: Tensor, site: Site) -> Tensor:
+        x = x + site.dropout(said, self.dropout)
+        return self.norm(x) if self.placement == "post" else x
+
+
+def make_norm(name: str, width: int, eps: float) -> nn.Module:
+    if name not in NORMS:
+        raise UserError(f"there is no norm {name!r}; choose {', '.join(NORMS)}")
+    return NORMS[name](width, eps=eps)
+
+
 # What is applied between the layers, and whether a second branch is gated by it.
 ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Tensor], bool]] = {
     "relu": (F.relu, False),
@@ -37,4 +65,9 @@ ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Tensor], bool]] = {
     "reglu": (F.relu, True),
     "geglu": (F.gelu, True),
     "swiglu": (F.silu, True),
+}
+
+NORMS: dict[str, Callable[..., nn.Module]] = {
+    "layer": nn.LayerNorm,  # [Ba+ 2016]
+    "rms": nn.RMSNorm,  # [Zhang+ 2019]
 }
