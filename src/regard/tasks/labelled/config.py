@@ -96,3 +96,12 @@ def labelled(name: str, plural: str, *verbs: str, metrics: tuple[str, ...]) -> T
         verbs={verb: {} for verb in verbs},
         judge=lazy("regard.tasks.labelled.judge:LabelledJudge"),
     )
+
+
+LABELLED = (
+    labelled("classification", "classifiers", "classify", metrics=("accuracy", "f1", "matthews")),
+    labelled("regression", "regressors", metrics=("pearson", "spearman")),
+    labelled("choice", "multiple-choice models", "classify", metrics=("accuracy",)),
+    labelled("tagging", "taggers", "classify", metrics=("tag_accuracy", "entity_f1")),
+    labelled("spans", "question answerers", metrics=("answer_f1", "exact_match")),
+)
