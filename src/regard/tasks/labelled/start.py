@@ -38,7 +38,7 @@ def prepare(recipe: LabelledRecipe, folder: Path, base: Loaded | None = None) ->
     examples, held = split(recipe.data, question.form)
     if base is None and not has_tokenizers(folder):
         texts = (text for e in examples for text in e.texts)
-        own: Any = kind_of(other).learned(other, texts) if other else Tokenizer.train(texts, recipe.data.tokenizer)
+        own: Any = kind_of(other.kind).learned(other, texts) if other else Tokenizer.train(texts, recipe.data.tokenizer)
         save_tokenizers(folder, Tokenizers(own, own))
     reads, start = load_tokenizers(folder).source, None if base is None else base.config
     config = reader_for(recipe.model, recipe.task, reads, start, examples)

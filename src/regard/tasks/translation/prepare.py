@@ -63,7 +63,7 @@ def tokenizers_for(config: DataConfig, folder: Path) -> Tokenizers:
                 yield from (pair[i] for i in which)
 
     if config.input is not None:
-        other = kind_of(config.input).learned(config.input, side(0))
+        other = kind_of(config.input.kind).learned(config.input, side(0))
         trained = Tokenizers(other, Tokenizer.train(side(1), config.tokenizer))
     elif config.target_tokenizer is None:
         joint = Tokenizer.train(side(0, 1), config.tokenizer, tags)
