@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-from regard.attention import Site
 from regard.attention.config import PositionConfig
 from regard.attention.mask import Mask
 from regard.attention.score import SCORES, Score
-from regard.models.build import build
+from regard.data.config import VectorsConfig
 from regard.models.config import (
     BertConfig,
     ElmoConfig,
@@ -32,7 +30,7 @@ from regard.models.config import (
 from regard.models.presets import PRESETS, TEXT_PRESETS
 from regard.nn.recurrent import CELLS
 from regard.shapes import Padded
-from regard.tasks.labelled.start import settle_reader
+from tests.contracts.adapters import FAMILIES, FEATURES, SOURCES, Member
 from tests.contracts.snippets import contributed_scores
 
 SCORES.update(contributed_scores())  # the example in CONTRIBUTING has to hold what it promises
@@ -50,6 +48,9 @@ POSITIONS = {
     "alibi": PositionConfig(kind="alibi"),
     "index": PositionConfig(kind="index"),
 }
+
+
+VECTORS = VectorsConfig(features=FEATURES)
 
 
 def make_score(name: str, query_width: int, key_width: int) -> Score:
@@ -151,9 +152,10 @@ CONFIGS: dict[str, Seq2seqConfig] = {
     "recurrent-stacked-previous": _recurrent(encoder_layers=2, decoder_layers=2, residual=True),
     "recurrent-copy": _recurrent(attention=None, bridge="copy", encoder_layers=2, decoder_layers=2),
     "recurrent-one-way": _recurrent(bidirectional=False, source_vocabulary=13, tied="all"),
+    "transformer-of-vectors": _transformer(source_vocabulary=0, front=VECTORS, embedding_norm=True),
+    "transformer-of-vectors-rotary": _transformer(source_vocabulary=0, front=VECTORS, position=POSITIONS["rotary"]),
+    "recurrent-of-vectors": _recurrent(source_vocabulary=0, front=VECTORS, tied="output"),
 }
-
-SOURCES = [[5, 6, 7, 8, 9], [3, 4, 2], [10]]
 
 
 def a_source(sentences: list[list[int]] = SOURCES) -> Padded:
@@ -168,220 +170,6 @@ def a_target(batch: int = 3, length: int = 4) -> Tensor:
     return tokens
 
 
-TEXTS = [[5, 6, 7, 8, 9], [3, 4, 2], [10]]
-SECOND = [2, 1, 1]  # where the second part of each begins
-TARGETS = [[1, 5, 9], [1], [1, 12, 4, 7]]
-PAIRS = [([5, 6], [7, 8, 9]), ([3], [4, 2]), ([10], [6])]
-
-
-@dataclass(frozen=True, eq=False)
-class Inputs:
-    """Three items of different lengths, as models of all families need them."""
-
-    texts: Padded
-    segments: Tensor  # (B, T): 1 in the second part of a text
-    written: Padded  # the tokens that are predicted from: targets, or the texts themselves
-    items: Tensor  # (B,): of each text the item it belongs to
-
-    @staticmethod
-    def of(texts: list[list[int]], second: list[int], written: list[list[int]], items: list[int]) -> Inputs:
-        padded = Padded.of(texts)
-        segments = torch.arange(padded.tokens.shape[1]) >= torch.tensor(second)[:, None]
-        return Inputs(padded, segments.long(), Padded.of(written), torch.tensor(items))
-
-    def alone(self, item: int) -> Inputs:
-        """One item without the padding that others need."""
-        rows = self.items == item
-        texts, written = (Padded.of(padded.select(rows).lists()) for padded in (self.texts, self.written))
-        return Inputs(texts, self.segments[rows][:, : texts.tokens.shape[1]], written, self.items[rows] - item)
-
-    def stretched(self, by: int = 2) -> Inputs:
-        """The same with more padding, of any tokens and segments."""
-        draw = torch.Generator().manual_seed(4)
-
-        def longer(x: Tensor, lengths: Tensor, below: int) -> Tensor:
-            wide = torch.randint(0, below, (len(x), x.shape[1] + by), generator=draw)
-            real = torch.arange(wide.shape[1]) < lengths[:, None]
-            return torch.where(real, F.pad(x, (0, by)), wide)
-
-        texts, written = (
-            Padded(longer(padded.tokens, padded.lengths, 11), padded.lengths) for padded in (self.texts, self.written)
-        )
-        return Inputs(texts, longer(self.segments, texts.lengths, 2), written, self.items)
-
-    def rolled(self, by: int) -> Inputs:
-        """An item alone, the last tokens of its texts before the others."""
-        texts = Padded(self.texts.tokens.roll(by, 1), self.texts.lengths)
-        return replace(self, texts=texts, segments=self.segments.roll(by, 1))
-
-    def followed(self, token: int) -> Inputs:
-        """An item alone with one more token written."""
-        return replace(self, written=Padded.of([[*ids, token] for ids in self.written.lists()]))
-
-    @property
-    def batch(self) -> Padded:
-        return replace(self.texts, segments=self.segments)
-
-    @property
-    def last(self) -> Tensor:
-        """The last token written of each."""
-        return self.written.tokens.gather(1, self.written.lengths[:, None] - 1)[:, 0]
-
-
-@dataclass(frozen=True, eq=False)
-class Member:
-    """A tiny model under contract; a subclass knows how the models of a family are called, and tests do not."""
-
-    config: Any
-    family: ClassVar[str]
-    stepper: ClassVar[bool] = False
-
-    @property
-    def inputs(self) -> Inputs:
-        return Inputs.of(TEXTS, SECOND, TEXTS, [0, 1, 2])
-
-    @property
-    def of_tokens(self) -> bool:
-        """Whether the output has an axis of tokens, from which padding is cut, or is of whole items."""
-        return True
-
-    @property
-    def orderless(self) -> bool:
-        """Whether the order of the texts' tokens cannot be known."""
-        return self.config.position.kind == "none"
-
-    def build(self, seed: int = 0) -> Any:
-        return build(self.config, seed)
-
-    def forward(self, model: Any, inputs: Inputs, site: Site = Site()) -> Tensor:
-        """All that the model says, of tokens (B, T, ..) or of items (N, ..)."""
-        raise NotImplementedError
-
-    def outputs(self, model: Any, inputs: Inputs, site: Site = Site()) -> list[Tensor]:
-        """What it says of each item, without that of padding."""
-        out = self.forward(model, inputs, site)
-        return [x[:n] for x, n in zip(out, inputs.written.lengths, strict=True)] if self.of_tokens else [*out]
-
-    def loss(self, model: Any, inputs: Inputs, site: Site = Site()) -> Tensor:
-        """The squared distance from numbers further away than a few steps reach."""
-        outputs = self.outputs(model, inputs, site)
-        return sum(F.mse_loss(x, torch.linspace(-4, 4, x.numel()).to(x).view_as(x)) for x in outputs)  # type: ignore[return-value]
-
-    def words(self, path: str, inputs: Inputs) -> Padded:
-        """The tokens embedded at a site."""
-        return inputs.texts
-
-    def axes(self, path: str, inputs: Inputs) -> tuple[Padded, Padded]:
-        """What the rows and the columns of a site's attention stand for."""
-        return inputs.texts, inputs.texts
-
-
-class Writers(Member):
-    family, stepper = "writers", True
-
-    def forward(self, model: Any, inputs: Inputs, site: Site = Site()) -> Tensor:
-        return model(inputs.written.tokens, site)
-
-    def loss(self, model: Any, inputs: Inputs, site: Site = Site()) -> Tensor:
-        """Of the token after each; the first follows the last."""
-        outputs = self.outputs(model, inputs, site)
-        rows = map(torch.tensor, inputs.written.lists())
-        return sum(F.cross_entropy(x, ids.roll(-1)) for x, ids in zip(outputs, rows, strict=True))  # type: ignore[return-value]
-
-    def prompts(self, inputs: Inputs) -> Padded | None:
-        return inputs.texts
-
-
-class EncoderDecoders(Writers):
-    family = "seq2seq"
-
-    @property
-    def inputs(self) -> Inputs:
-        return Inputs.of(SOURCES, SECOND, TARGETS, [0, 1, 2])
-
-    @property
-    def orderless(self) -> bool:
-        return isinstance(self.config, TransformerConfig) and super().orderless
-
-    def forward(self, model: Any, inputs: Inputs, site: Site = Site()) -> Tensor:
-        return model(inputs.texts, inputs.written.tokens, site)
-
-    def words(self, path: str, inputs: Inputs) -> Padded:
-        return inputs.written if path == "target" else inputs.texts
-
-    def axes(self, path: str, inputs: Inputs) -> tuple[Padded, Padded]:
-        rows = inputs.written if path.startswith("decoder") else inputs.texts
-        return rows, inputs.texts if path.endswith("cross") else rows
-
-    def prompts(self, inputs: Inputs) -> Padded | None:
-        return None
-
-
-class Encoders(Member):
-    """All that is said of tokens: vectors, guesses, and what is said of the text with each of its tokens."""
-
-    family = "encoders"
-
-    def forward(self, model: Any, inputs: Inputs, site: Site = Site()) -> Tensor:
-        x = model(inputs.batch, site)
-        said = [x, model.guess(x)] if model.guess else [x]
-        pooled = [model.pooled(x)] if model.pooler else []
-        pooled += [model.follows(pooled[0])] if model.follows else []
-        return torch.cat([*said, *(y[:, None].expand(-1, x.shape[1], -1) for y in pooled)], -1)
-
-
-class BothWays(Member):
-    """Vectors of all layers and their mean, and the words that each direction predicts."""
-
-    family = "encoders"
-    orderless = False
-
-    def forward(self, model: Any, inputs: Inputs, site: Site = Site()) -> Tensor:
-        x = model(inputs.batch, site)
-        predicted = map(model.head, model.both(inputs.texts, site))
-        return torch.cat([x, *model.layers(inputs.texts, site), *predicted], -1)
-
-
-class Readers(Member):
-    family = "classifiers"
-
-    @property
-    def inputs(self) -> Inputs:
-        if not self.config.pairs:
-            return Inputs.of(TEXTS, [*map(len, TEXTS)], TEXTS, [0, 1, 2])
-        orders = [(a, b) for pair in PAIRS for a, b in ([pair, pair[::-1]] if self.config.symmetric else [pair])]
-        texts = [a + b for a, b in orders]
-        items = [i * len(PAIRS) // len(orders) for i in range(len(orders))]
-        return Inputs.of(texts, [len(a) for a, _ in orders], texts, items)
-
-    @property
-    def of_tokens(self) -> bool:
-        return self.config.of_tokens
-
-    @property
-    def orderless(self) -> bool:
-        trunk = self.config.trunk
-        return isinstance(trunk, BertConfig) and trunk.position.kind == "none"
-
-    def build(self, seed: int = 0) -> Any:
-        model = super().build(seed)
-        settle_reader(model, auxiliary=False)  # what answers do not depend on is not trained
-        return model
-
-    def forward(self, model: Any, inputs: Inputs, site: Site = Site()) -> Tensor:
-        return model.answer(model.see(inputs.batch, site), inputs.items, site)
-
-
-FAMILIES: dict[type, type[Member]] = {
-    TransformerConfig: EncoderDecoders,
-    RecurrentConfig: EncoderDecoders,
-    GptConfig: Writers,
-    RecurrentTextConfig: Writers,
-    BertConfig: Encoders,
-    ElmoConfig: BothWays,
-    ReaderConfig: Readers,
-}
-
 STACK: dict[str, Any] = dict(vocabulary=11, width=16, hidden=24, num_heads=4, num_layers=2, dropout=0.1)
 RECURRENT: dict[str, Any] = dict(vocabulary=11, embedding=6, width=8, dropout=0.1)
 
@@ -389,10 +177,11 @@ RECURRENT: dict[str, Any] = dict(vocabulary=11, embedding=6, width=8, dropout=0.
 def _small(config: TextConfig) -> TextConfig:
     """A preset, small enough to train in a test."""
     if isinstance(config, RecurrentTextConfig):
-        return replace(config, **RECURRENT)
+        return replace(config, **RECURRENT | {"dropout": config.dropout})
     assert isinstance(config, LayeredTextConfig)
     position = POSITIONS["learned"] if config.position.kind == "learned" else config.position
-    return replace(config, **STACK, num_kv_heads=config.num_kv_heads and 2, position=position)
+    shape = STACK | {"dropout": config.dropout, "num_kv_heads": config.num_kv_heads and 2}
+    return replace(config, **shape, position=position)
 
 
 TRUNKS: dict[str, dict[str, Any]] = {
@@ -416,9 +205,16 @@ QUESTIONS: dict[str, dict[str, Any]] = {
 }
 
 
+OF_VECTORS: dict[str, dict[str, Any]] = {
+    "bert-of-vectors": {"trunk": BertConfig(**STACK | {"vocabulary": 0}, front=VECTORS)},
+    "elmo-of-vectors": {"trunk": ElmoConfig(**RECURRENT | {"vocabulary": 0}, front=VECTORS)},
+}
+QUESTIONS_OF_ALL = ("classification", "regression")
+
+
 def _reader(trunk: str, question: str) -> ReaderConfig:
     pooling = "first" if trunk == "bert" else "mean"
-    config = ReaderConfig(**TRUNKS[trunk], **QUESTIONS[question], pooling=pooling)
+    config = ReaderConfig(**(TRUNKS | OF_VECTORS)[trunk], **QUESTIONS[question], pooling=pooling)
     if not isinstance(config.trunk, BertConfig):
         return config
     pooler = pooling == "first" and not config.of_tokens
@@ -438,11 +234,13 @@ LONE: dict[str, Any] = {
     "bert-index": BertConfig(**STACK, position=POSITIONS["index"], embedding_norm=False),  # a norm takes it away
     "bert-untied": BertConfig(**STACK, placement="pre", segments=0, embedding_norm=False, tied=False),
     "bert-vectors": BertConfig(**STACK, guesses=False, num_kv_heads=2),
+    "bert-of-vectors": BertConfig(**STACK | {"vocabulary": 0}, front=VECTORS, guesses=False),
     "elmo": ElmoConfig(**RECURRENT),
     "elmo-equal-widths": ElmoConfig(**RECURRENT | {"width": 6}),
     "elmo-gru": ElmoConfig(**RECURRENT, cell="gru", num_layers=3),
     "elmo-rnn": ElmoConfig(**RECURRENT | {"width": 6}, cell="rnn", num_layers=1, tied=False),
     **{f"{trunk}-{question}": _reader(trunk, question) for trunk in TRUNKS for question in QUESTIONS},
+    **{f"{trunk}-{question}": _reader(trunk, question) for trunk in OF_VECTORS for question in QUESTIONS_OF_ALL},
 }
 MEMBERS: dict[str, Member] = {}
 for _name, _config in (CONFIGS | LONE).items():

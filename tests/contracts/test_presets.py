@@ -1,7 +1,9 @@
 """Contract 4: every model builds, trains a few steps, gives every parameter a gradient, saves, loads, says the same."""
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -46,6 +48,35 @@ def test_trains_saves_loads_and_says_the_same(member: Member, tmp_path: Path) ->
     assert saved.keys() == state_of(again).keys()
     again.load_state_dict(saved, strict=False)  # of tied tables one is saved
     assert torch.equal(member.forward(model, inputs), member.forward(again, inputs))
+
+
+def rates(config: Any) -> list[str]:
+    return [field.name for field in fields(config) if field.name.endswith("dropout")]
+
+
+def still(config: Any) -> Any:
+    """Without any dropout."""
+    trunk = {"trunk": still(config.trunk)} if hasattr(config, "trunk") else {}
+    return replace(config, **dict.fromkeys(rates(config), 0.0), **trunk)
+
+
+def one_rate_each(config: Any) -> Iterator[Any]:
+    """With one dropout rate alone, for each that there is."""
+    yield from (replace(still(config), **{rate: 0.3}) for rate in rates(config))
+    if hasattr(config, "trunk"):
+        yield from (replace(still(config), trunk=trunk) for trunk in one_rate_each(config.trunk))
+
+
+@members()
+@torch.no_grad()
+def test_dropout_is_a_function_of_its_key(member: Member) -> None:
+    for config in one_rate_each(member.config):
+        member = type(member)(config)
+        model, inputs = member.build(), member.inputs
+        one, again, other = (member.forward(model, inputs, Site(key=Key(0, (step,)))) for step in (1, 1, 2))
+        assert torch.equal(one, again), config
+        assert not torch.allclose(one, other), config
+        assert not torch.allclose(one, member.forward(model, inputs)), config
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_seed_others() -> None:

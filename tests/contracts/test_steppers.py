@@ -5,7 +5,8 @@ from torch.testing import assert_close
 
 from regard.decode.config import Beam, Greedy
 from regard.decode.search import decode
-from tests.contracts.family import Writers, members
+from tests.contracts.adapters import Writers
+from tests.contracts.family import members
 
 EVERY = members(lambda member: member.stepper)
 EXACT = dict(atol=1e-12, rtol=0.0)

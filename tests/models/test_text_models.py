@@ -10,7 +10,7 @@ from tests.contracts.family import MEMBERS, Member, members
 from regard.decode.config import Greedy
 from regard.decode.search import decode
 from regard.models.build import MODELS, build
-from regard.models.config import GptConfig
+from regard.models.config import GptConfig, TextConfig
 from regard.models.presets import TEXT_PRESETS
 from regard.shapes import Padded
 
@@ -23,9 +23,7 @@ def some_text(rows: int = 4, length: int = 9) -> torch.Tensor:
 
 @members(lambda member: isinstance(member.config, GptConfig))
 @torch.no_grad()
-def test_documents_that_share_a_row_see_themselves_alone(member: Member, request: pytest.FixtureRequest) -> None:
-    if member.config.position.place == "projections":  # their places are counted from the row's first token
-        request.applymarker(pytest.mark.xfail(strict=True, raises=AssertionError))
+def test_documents_that_share_a_row_see_themselves_alone(member: Member) -> None:
     model, text = member.build().double(), some_text(1, 9)
     segments = torch.tensor([[0, 0, 0, 1, 1, 2, 2, 2, 2]])
     state = replace(model.nothing_yet(1), segments=segments)
@@ -40,6 +38,13 @@ def test_a_recurrent_model_carries_on() -> None:
     first, state = model.advance(text[:, :4], model.nothing_yet(4))
     second, _ = model.advance(text[:, 4:], state)
     assert torch.allclose(model.head(torch.cat((first, second), 1)), model(text), atol=1e-12)
+
+
+@members(lambda member: isinstance(member.config, TextConfig))
+def test_words_that_are_read_and_said_share_a_table_if_tied(member: Member) -> None:
+    model = member.build()
+    head = model.head if hasattr(model, "head") else model.guess and model.guess.head
+    assert head is None or (head.table is model.embedding.table) == member.config.tied
 
 
 @torch.no_grad()

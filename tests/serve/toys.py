@@ -19,7 +19,6 @@ from typing import Any
 
 import httpx2
 
-from regard import load
 from regard.data.config import TokenizerConfig
 from regard.data.tokenizer import Tokenizer, Tokenizers
 from regard.decode.config import Beam, Sample
@@ -30,7 +29,7 @@ from regard.serve.app import app
 from regard.serve.config import Limits
 from regard.serve.desk import Desk, RefusedError, Task
 from regard.serve.house import House, Place
-from regard.serve.worker import JOBS, described
+from regard.serve.worker import JOBS, described, opened
 from regard.tasks.folder import save_model, save_tokenizers
 
 MODELS = Path(__file__).parents[1] / "fixtures" / "models"
@@ -61,7 +60,7 @@ class Here(Desk):
     """Without a worker: what is asked is done by this very process."""
 
     async def open(self) -> None:
-        self.runtime = load(self.folder)
+        self.runtime = opened(self.folder)
         self.model, self.signed = described(self.runtime), inf
 
     async def result(self, task: Task) -> Any:

@@ -35,6 +35,8 @@ dumps = partial(json.dumps, ensure_ascii=False)
 Make = Callable[[Sequence[str], int, Tick], list[str]]  # from texts, and how many came before them, to a line for each
 Put = Callable[[Sequence[str], bytes], None]  # away with texts and the lines made of them
 SUM_BYTES = 8
+Read = Callable[[Path], Iterator[str]]  # the items of a file
+as_text: Read = partial(lines, strict=False)
 BatchSize = Annotated[int | None, Option(help="Sentences at once. Default: as many as fit well.")]
 
 
@@ -49,7 +51,7 @@ def opened(model: Path, **options: Any) -> Runnable:
 def run(
     model: Folder,
     *,
-    inputs: Annotated[list[Path] | None, Argument(help="Text files; none or - is standard input.")] = None,
+    inputs: Annotated[list[Path] | None, Argument(help="Files; none or - is standard input.")] = None,
     output: Annotated[Path | None, Option("--output", "-o", help="Write here; after a kill, go on.")] = None,
     batch_size: BatchSize = None,
     as_json: Json = False,
@@ -76,7 +78,7 @@ def run(
             return [each.line for each in found]
         return [dumps({"input": text, **each.data}) for text, each in zip(texts, found, strict=True)]
 
-    run_lines(inputs or [], output, repr((ready.name, as_json, options.job())), make)
+    run_lines(inputs or [], output, repr((ready.name, as_json, options.job())), make, ready.lines)
 
 
 def evaluate(
@@ -93,10 +95,10 @@ def evaluate(
     print(dumps(found.data) if as_json else "\n".join(found.lines))
 
 
-def run_lines(inputs: Sequence[Path], output: Path | None, job: str, make: Make) -> None:
+def run_lines(inputs: Sequence[Path], output: Path | None, job: str, make: Make, read: Read = as_text) -> None:
     """As many lines out as in, in order; `job` names the work, so that only the same command goes on with it."""
     if output is None:
-        _run(inputs, [], make, _print, None if sys.stdout.isatty() else _count(inputs))
+        _run(inputs, [], make, _print, None if sys.stdout.isatty() else _count(inputs, read), read)
         return
     # Standard input has no stamp, nor has a name that reading will complain of.
     named = repr((job, [stamp(path) if path.exists() else str(path) for path in inputs])).encode()
@@ -114,17 +116,18 @@ def run_lines(inputs: Sequence[Path], output: Path | None, job: str, make: Make)
             append(sums, b"".join(map(_sum, texts)))
             append(unfinished, data)
 
-        _run(inputs, [seen[i : i + SUM_BYTES] for i in range(0, len(seen), SUM_BYTES)], make, put, _count(inputs))
+        before = [seen[i : i + SUM_BYTES] for i in range(0, len(seen), SUM_BYTES)]
+        _run(inputs, before, make, put, _count(inputs, read), read)
         with writing(output):
             unfinished.replace(output)
             sums.unlink()
 
 
-def _run(inputs: Sequence[Path], seen: Sequence[bytes], make: Make, put: Put, total: int | None) -> None:
+def _run(inputs: Sequence[Path], seen: Sequence[bytes], make: Make, put: Put, total: int | None, read: Read) -> None:
     """Put what is made of each line but the first, whose sums are `seen`."""
     done = 0
     with nullcontext() if total is None else Progress(total, "lines") as progress:
-        for chunk in input_chunks(inputs):
+        for chunk in input_chunks(inputs, read):
             again = seen[done : done + len(chunk)]
             for number, (text, before) in enumerate(zip(chunk, again, strict=False), done + 1):
                 if _sum(text) != before:
@@ -158,11 +161,11 @@ def _print(texts: Sequence[str], data: bytes) -> None:
     sys.stdout.flush()
 
 
-def _count(inputs: Sequence[Path]) -> int | None:
+def _count(inputs: Sequence[Path], read: Read) -> int | None:
     """How many lines there are, if that can be known beforehand: a pipe can be read once only."""
     if not inputs or not all(path.is_file() for path in inputs):
         return None
-    return sum(1 for path in inputs for _ in lines(path, strict=False))
+    return sum(1 for path in inputs for _ in read(path))
 
 
 def _whole_lines(path: Path, most: int | None = None) -> int:
@@ -177,15 +180,15 @@ def _whole_lines(path: Path, most: int | None = None) -> int:
     return count
 
 
-def input_chunks(inputs: Sequence[Path]) -> Iterator[list[str]]:
-    """Lines of files, or of standard input, in order; undecodable bytes become U+FFFD, with one warning.
+def input_chunks(inputs: Sequence[Path], read: Read = as_text) -> Iterator[list[str]]:
+    """What is read of files, or lines of standard input, in order; undecodable bytes become U+FFFD, with one warning.
 
     From files as many at a time as batches want; from a pipe as many as have come, so that nobody waits for more.
     """
     if not inputs or inputs == [Path("-")]:
         arriving = _arriving()
     else:
-        arriving = chunks(text for path in inputs for text in lines(path, strict=False))
+        arriving = chunks(text for path in inputs for text in read(path))
     done, warned = 0, False
     for chunk in arriving:
         if done == 0:

@@ -1,7 +1,7 @@
 """Settings of corpora and tokenizers, free of torch."""
 
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 from regard.bounds import check_bounds
 from regard.errors import UserError
@@ -35,6 +35,7 @@ class TokenizerConfig:
 class VectorsConfig:
     """Sequences of vectors of real numbers, such as what sensors measure, from .csv, .tsv, .npy and .npz."""
 
+    such: ClassVar[str] = "rows of numbers, as [[0.1, 0.2], [0.3, 0.4]]"
     kind: Literal["vectors"] = "vectors"
     stack: int = 1
     """Steps in a row that are read as one, so that long recordings become shorter."""

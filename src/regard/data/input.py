@@ -37,6 +37,9 @@ class Input(Protocol):
     def axis(self, row: Any) -> Axis:
         """How views label what is read."""
 
+    def closed(self) -> Self:
+        """The same for requests, whose items name no files of this machine."""
+
     def save(self, path: Path) -> None: ...
 
 
@@ -58,9 +61,6 @@ class FileInput(Input, Protocol):
     @classmethod
     def parsed(cls, content: dict[str, Any]) -> Self:
         """From what `save` wrote; may raise anything."""
-
-    def closed(self) -> Self:
-        """The same for those who may send numbers, but name no files of this machine."""
 
 
 def kind_of(name: str) -> type[FileInput]:

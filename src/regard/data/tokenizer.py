@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Self, get_args
 
 from tokenizers import Tokenizer as Library
 
@@ -126,6 +126,9 @@ class Tokenizer:
         """Sources as a model reads them: the direction's tag if there is one, the words, the end mark."""
         first = [] if tag is None else [self.tag_id(tag)]
         return [self.framed([*first, *ids]) for ids in self.encode(texts)]
+
+    def closed(self) -> Self:
+        return self
 
     def encode(self, texts: Sequence[str], *, spaced: bool = True) -> list[list[int]]:
         """Ids of each text, without start and end; not `spaced`, texts are as they are, parts of a running one."""

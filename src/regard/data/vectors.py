@@ -2,7 +2,6 @@
 
 import json
 import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
@@ -114,20 +113,21 @@ class Vectors:
         """The numbers of an item (T, F)."""
         if item.lstrip().startswith("["):
             try:
-                return _checked(np.array(json.loads(item), np.float32), "the numbers")
+                rows = np.array(json.loads(item), np.float32)
             except (ValueError, TypeError, RecursionError) as error:
-                raise UserError(f"cannot be read as numbers ({error}); write [[0.1, 0.2], [0.3, 0.4]]") from error
+                raise UserError("no rows of as many numbers each; write them as [[0.1, 0.2], [0.3, 0.4]]") from error
+            return _checked(rows, "the numbers")
         if "\n" in item.strip():
             return _table(item, "the numbers")
         if not self.files:
-            raise UserError("send numbers: rows such as [[0.1, 0.2], [0.3, 0.4]], or lines of them with commas between")
+            raise UserError("send numbers, a row for each step: [[0.1, 0.2], [0.3, 0.4]], or lines with commas between")
         name, mark, number = item.strip().partition(".npz#")
         path = Path(name + mark.removesuffix("#"))
         if path.suffix == ".npz":
             many = _items(path, files.state(check_regular(path).stat()))
             number = "0" if not number and len(many) == 1 else number
             if not number.isdecimal() or int(number) >= len(many):
-                raise UserError(f"{path} holds {len(many)} recordings; name one, as {path.name}#0, not {number!r:.20}")
+                raise UserError(f"{path} holds {len(many)} recordings; name one of them, as {path.name}#0")
             return many[int(number)][0]
         if path.suffix not in TABLES:
             raise UserError(f"{path}: recordings are read from {', '.join((*TABLES, *self.many))}")
@@ -157,26 +157,30 @@ def _items(path: Path, state: object) -> list[tuple[Array, Any]]:
 
 def _arrays(path: Path) -> dict[str, Array]:
     """The arrays of a .npz by their names, or the one of a .npy; none of Python objects."""
+    arrays, name = dict[str, Array](), path.name
     with files.open_regular(path, LARGEST) as file:
         try:
             if path.suffix == ".npy":
                 return {"": _array(file.read())}
             with zipfile.ZipFile(file) as archive:
-                members = archive.infolist()
-                if sum(member.file_size for member in members) > LARGEST:
+                if sum(member.file_size for member in archive.infolist()) > LARGEST:
                     raise ValueError(f"its arrays have more than {LARGEST:,} bytes")
-                return {m.filename.removesuffix(".npy"): _array(archive.read(m), f"{m.filename} ") for m in members}
-        except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, NotImplementedError) as error:
-            raise UserError(f"{path}: cannot be read ({error}); write it again by numpy.save or savez") from error
+                for name in archive.namelist():
+                    arrays[name.removesuffix(".npy")] = _array(archive.read(name))
+            return arrays
+        except Exception as error:  # numpy's reader of headers raises what Python's tokenizer does, and zipfile much
+            raise UserError(
+                f"{path}: {name} cannot be read ({error}); write it again by numpy.save or savez"
+            ) from error
 
 
-def _array(data: bytes, name: str = "") -> Array:
+def _array(data: bytes) -> Array:
     """Of a .npy; its header is checked before anything of the size that it names is made."""
     file = BytesIO(data)
     read = npy.read_array_header_1_0 if npy.read_magic(file) == (1, 0) else npy.read_array_header_2_0
     shape, columns_first, kind = read(file)
     if kind.hasobject or prod(shape) * kind.itemsize != len(data) - file.tell():
-        raise ValueError(f"{name}holds no array of numbers: {kind} of shape {shape} in {len(data):,} bytes")
+        raise ValueError(f"no array of numbers, but {kind} of shape {shape} in {len(data):,} bytes")
     return np.frombuffer(data, kind, offset=file.tell()).reshape(shape, order="F" if columns_first else "C")
 
 

@@ -52,8 +52,9 @@ class Gpt(LanguageModel[GptState]):
             mask = mask & Mask.window(context)
         if state.segments is not None:
             mask, positions = mask & Mask.segments(state.segments), _since_their_first(state.segments)
+        places = None if state.segments is None else positions
         x = self.embedding.embed(tokens, positions, site / "text")
-        stacked = self.decoder(x, mask=mask, past=state.past, site=site / "decoder")
+        stacked = self.decoder(x, mask=mask, past=state.past, places=places, site=site / "decoder")
         return stacked.x, replace(state, past=stacked.past)
 
 

@@ -20,4 +20,4 @@ class Vectors(Front):
         if batch.values.shape[2:] != (self.map.in_features,):
             shape = tuple(batch.values.shape)
             raise UserError(f"vectors of shape {shape}; this model reads (sequences, steps, {self.map.in_features})")
-        return self.map(batch.values)
+        return self.map(batch.values.to(self.map.weight.dtype))

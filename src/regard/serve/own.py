@@ -1,11 +1,12 @@
 """Regard's own interface: all that it knows of an output."""
 
 import asyncio
+import json
 import time
 from itertools import chain
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, Field, FiniteFloat
+from pydantic import AfterValidator, BaseModel, Field, FiniteFloat, model_validator
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
@@ -18,6 +19,7 @@ from regard.tasks.registry import TASKS
 
 BEAM = 16  # hypotheses kept per step
 Value = Name | bool | int | FiniteFloat | Annotated[list[Name], Field(max_length=MOST.stops)] | None  # of an option
+Steps = Annotated[list[list[FiniteFloat]], Field(min_length=1, max_length=MOST.characters)]
 LARGEST = {"beam": BEAM, "max_tokens": MOST.tokens, "top_k": 1 << 20}  # of whole numbers; of others MOST.best
 
 
@@ -47,11 +49,23 @@ class Translate(Ask):
 
 
 class Run(BaseModel):
-    """Texts as lines of `regard run`, with options of that model's task; by default of the first model."""
+    """Texts as lines of `regard run`, or sequences of vectors for models that read these, with options of that model's
+    task; by default of the first model."""
 
     model: Name | None = None
-    text: Texts
+    text: Texts = Field(default_factory=list)
+    values: Annotated[list[Steps], Field(max_length=MOST.texts)] = []
     options: dict[Name, Value] = {}
+
+    @property
+    def items(self) -> list[str]:
+        return [*listed(self.text), *map(json.dumps, self.values)]
+
+    @model_validator(mode="after")
+    def _has_items(self) -> "Run":
+        if bool(self.text) == bool(self.values):
+            raise ValueError("give either text or values")
+        return self
 
 
 class Attention(Ask):
@@ -82,12 +96,13 @@ async def translate(house: House, request: Request) -> JSONResponse:
 async def run(house: House, request: Request) -> JSONResponse:
     """What the model says to each text, whatever its task: a label, a number, tags, filled blanks, a vector."""
     given = await asked(request, Run)
-    place, texts = house.place(given.model), listed(given.text)
+    place, texts = house.place(given.model), given.items
     task, schema = place.desk.model["task"], TASKS[place.desk.model["task"]].run
     options = accepted(schema, {name: value for name, value in given.options.items() if value is not None})
     apart = issubclass(schema, SearchOptions) and time.monotonic_ns()  # samples depend on the number of the line
     how = {"do": "run", "options": options, "apart": apart}
-    work = place.desk.ask(how, texts, _size(place.desk.model, texts, options))
+    sizes = ["." * len(each) for each in given.values] or texts  # a step takes no longer than a character
+    work = place.desk.ask(how, texts, _size(place.desk.model, sizes, options))
     results = [{"input": text, **each} for text, each in zip(texts, await while_there(request, work), strict=True)]
     return JSONResponse({"model": place.name, "task": task, "results": results})
 

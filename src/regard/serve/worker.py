@@ -34,13 +34,19 @@ Tick = Callable[..., None]
 Part = Callable[[dict[str, Any]], None]
 
 
+def opened(folder: str, **options: Any) -> Runnable:
+    """A model whose requests name no files of this machine."""
+    return load(folder, files=False, **options)
+
+
 def described(model: Runnable) -> dict[str, Any]:
     """What the service says of a model, which is ready then, so that no request waits for that."""
     spec, own, about = model.loaded.spec, model.loaded.search, model.served()
     lanes = engine.threads if isinstance(engine := vars(model).get("engine"), NativeEngine) else 1
     common = {"task": spec.name, "verbs": [*spec.verbs], "engine": "torch, float32", "max_length": model.max_length}
     common |= {"lanes": lanes, "beam": own.size if isinstance(own, Beam) else 1}
-    return {**common, "tokens": 0, "parts": 1, "reads": "a text", "options": {}, **about}
+    common |= {"tokens": 0, "parts": 1, "reads": "a text", "options": {}, **about}
+    return common if model.front is None else {**common, "reads": f"{model.front.such}, a line for each"}
 
 
 def alone_of(model: Any) -> Any:
@@ -179,7 +185,7 @@ class Worker:
         if settings is None:
             return
         try:
-            self.model = load(settings["folder"], engine=settings["engine"], threads=settings["threads"])
+            self.model = opened(settings["folder"], engine=settings["engine"], threads=settings["threads"])
             about = described(self.model)
         except UserError as error:
             self.send({"refused": str(error)})

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.data.axes import Axis, Text
+from regard.data.config import InputConfig
 from regard.data.tokenizer import Tokenizer, Tokenizers
 from regard.decode.config import Beam, Search
 from regard.engine.engine import Engine, EngineName, Rows, Sources, choose
@@ -71,11 +73,15 @@ class Runnable:
         batch_size: int | None = None,
         engine: EngineName = "auto",
         threads: int | None = None,
+        files: bool = True,
     ) -> None:
+        """Without `files`, no item of a request names a file of this machine."""
         if tag is not None:
             raise UserError("a tag is for translators of several directions; drop it")
         self.loaded, self.max_length, self.name = loaded, loaded.max_length, loaded.name
         self.search, self.batch_size, self._tokenizers = search or loaded.search, batch_size, loaded.tokenizers
+        if self._tokenizers is not None and not files:
+            self._tokenizers = replace(self._tokenizers, source=self._tokenizers.source.closed())
         self.start, self.end = loaded.config.start, loaded.config.end
         self._engine: dict[str, Any] = {"name": engine, "threads": threads, "batch_size": batch_size}
 
@@ -158,6 +164,15 @@ class Runnable:
         """The model's pass over sources, and the source that a text is."""
         raise NotImplementedError  # abstract
 
+    @property
+    def front(self) -> InputConfig | None:
+        """What it reads, if not text."""
+        return None if self._tokenizers is None else self._tokenizers.source.front
+
+    def lines(self, path: Path) -> Iterator[str]:
+        """The items of a file, as `regard run` takes them."""
+        return self.tokenizers.source.lines(path)
+
     def axis(self, source: Any) -> Axis:
         """How views label what was read."""
         return self.tokenizers.source.axis(source)
@@ -168,15 +183,17 @@ class Runnable:
         from regard.look.tree import climb
 
         target, search = self.tokenizers.target, self.search
-        output = target.axis(told.target)
-        taken = Text([*target.pieces([told.first]), *output.labels][:-1], [-1, *output.groups][:-1])
+        output = taken = Text([], [])
+        if told.target:
+            output = target.axis(told.target)
+            taken = Text([*target.pieces([told.first]), *output.labels[:-1]], [-1, *output.groups[:-1]])
         axes = {"source": self.axis(told.source), "target": output, "taken": taken}
         size, steps = sum(p.numel() for p in self.model.parameters()), len(told.target)
         beam = replace(search, num_best=search.size) if isinstance(search, Beam) and searched else None
         beam = beam if beam and steps * beam.size * size <= TREE else None
         short = 0 < steps <= MOVES and steps * (len(told.source) + steps) * size <= GRADIENT
         gradients = partial(saliency, self.model, told) if short else lambda: None
-        shown = Look(told, axes, target.pieces, saliency=gradients)
+        shown = Look(told, axes, lambda ids: target.pieces(ids), saliency=gradients)
         return replace(shown, tree=lambda: climb(self.model, told.source, beam)) if beam else shown
 
 

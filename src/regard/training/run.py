@@ -81,7 +81,7 @@ class Run:
             raise UserError("`new_words` adds to the words of a model that is begun with; give it by `start`")
         given = self.begins_with or self.recipe.tokenizer_from
         if has_tokenizers(self.out):
-            if missing := set(new) - set(load_tokenizers(self.out).target.new_words):
+            if new and (missing := set(new) - set(load_tokenizers(self.out).target.new_words)):
                 raise UserError(f"{self.out} was begun without the new word {min(missing)!r}; choose another `out`")
         elif given is not None:
             found = self.base.words if self.base is not None else self.models.words_of(Path(given))

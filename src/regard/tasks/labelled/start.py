@@ -24,7 +24,10 @@ from regard.tasks.warmstart import begin
 
 def files(recipe: LabelledRecipe) -> list[Path]:
     """The data files that a recipe names."""
-    form, corpora = question_of(recipe.task).form, (*recipe.data.train, *recipe.data.valid)
+    question, other = question_of(recipe.task), recipe.data.input
+    if question.of_text and other is not None:
+        raise UserError(f"data.input {other.kind}: {recipe.task} is of text; use task: classification or regression")
+    form, corpora = question.form, (*recipe.data.train, *recipe.data.valid)
     paths = [place_of(corpus, form) for corpus in corpora]
     items = (text for each in read_examples(corpora, form, labelled=False) for text in each.texts)
     return paths + (named(items) if recipe.data.input else [])
@@ -33,8 +36,6 @@ def files(recipe: LabelledRecipe) -> list[Path]:
 def prepare(recipe: LabelledRecipe, folder: Path, base: Loaded | None = None) -> Reading:
     """The examples to learn from, as the model that is begun with, or a new one, reads them."""
     question, other = question_of(recipe.task), recipe.data.input
-    if question.of_text and other is not None:
-        raise UserError(f"data.input {other.kind}: {recipe.task} is of text; use task: classification or regression")
     examples, held = split(recipe.data, question.form)
     if base is None and not has_tokenizers(folder):
         texts = (text for e in examples for text in e.texts)

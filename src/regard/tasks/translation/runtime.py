@@ -82,7 +82,8 @@ class Translator(Runnable):
 
     def served(self) -> dict[str, Any]:
         self.tag = next(iter(self.tokenizers.source.tags), None)
-        self.hypotheses(["a"])
+        if self.front is None:
+            self.hypotheses(["a"])
         return {"engine": self.engine.about, "tags": [*self.tokenizers.source.tags]}
 
     def evaluated(self, options: TranslationEvaluation) -> Evaluation:
@@ -160,7 +161,7 @@ class Translator(Runnable):
     def _split(self, text: str, source: Row) -> list[tuple[str, Row]]:
         """A text that is longer than what the model was trained on, in parts that are not; else the text alone, and of
         what is no text all."""
-        divisible = self.tokenizers.source.front is None and len(text) > 1  # a character of many tokens stays whole
+        divisible = self.front is None and len(text) > 1  # a character of many tokens stays whole
         if len(source) <= self.max_length or not divisible:
             return [(text, source)]
         space = " " if " " in text else ""  # or one endless word
