@@ -61,9 +61,6 @@ class Evaluation:
 class Runnable:
     """A model, its tokenizers and its search."""
 
-    tag: str | None = None
-    """The direction of a translator of several."""
-
     def __init__(
         self,
         loaded: Loaded,
@@ -75,10 +72,10 @@ class Runnable:
         threads: int | None = None,
         files: bool = True,
     ) -> None:
-        """Without `files`, no item of a request names a file of this machine."""
-        if tag is not None:
+        """`tag`: the direction of a translator of several. Without `files`, no item names a file of this machine."""
+        if tag is not None and loaded.spec.form != "source":
             raise UserError("a tag is for translators of several directions; drop it")
-        self.loaded, self.max_length, self.name = loaded, loaded.max_length, loaded.name
+        self.tag, self.loaded, self.max_length, self.name = tag, loaded, loaded.max_length, loaded.name
         self.search, self.batch_size, self._tokenizers = search or loaded.search, batch_size, loaded.tokenizers
         if self._tokenizers is not None and not files:
             self._tokenizers = replace(self._tokenizers, source=self._tokenizers.source.closed())

@@ -7,7 +7,6 @@ from contextlib import suppress
 from functools import partial
 from itertools import groupby, islice
 from pathlib import Path
-from typing import Any
 from zlib import crc32
 
 from regard.data.batches import waste
@@ -39,9 +38,7 @@ def prepare(recipe: TranslationRecipe, folder: Path, base: Loaded | None = None)
     tokenizers = tokenizers_for(recipe.data, folder)
     forget()
     store, left = store_for(recipe.data, tokenizers, folder)
-    held, train = held_out(recipe.data, folder), recipe.train
-    settings: Any = {"batch_tokens": train.batch_tokens, "smoothing": train.label_smoothing, "metric": train.metric}
-    task = Translation(tokenizers, store, held, search=recipe.search, **settings)
+    task = Translation(tokenizers, store, held_out(recipe.data, folder), recipe)
     odd = "validation pairs: source and target seem to have changed places; the score would mislead, so look\n"
     batches = task.batches(recipe.train.seed, 0)
     padding = " and ".join(f"{waste(batches, lengths):.1%}" for lengths in (task.source_lengths, task.target_lengths))
