@@ -13,8 +13,8 @@ from regard.models.build import build
 from regard.rng import Key
 from regard.tasks.labelled.layout import Batch, Layout
 from regard.tasks.labelled.question import metrics_of
+from regard.tasks.labelled.questions import best_span
 from regard.tasks.labelled.task import Reading, answers
-from regard.tasks.spans.question import best_span
 from tests.tasks.toys import (
     DOCUMENT,
     EXAMPLES,

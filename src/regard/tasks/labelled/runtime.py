@@ -91,8 +91,7 @@ class Answerer(Runnable):
 
     def answer(self, examples: Sequence[Example], tick: Tick = ignore) -> list[Answer]:
         tokens = TOGETHER if self.batch_size is None else self.batch_size * self.max_length
-        asked = [self.example(each) if isinstance(each, str) else each for each in listed(examples)]
-        return answers(self.model, self.layout, asked, tokens, tick)
+        return answers(self.model, self.layout, examples, tokens, tick)
 
     def predictions(self, examples: Sequence[Example], tick: Tick = ignore) -> tuple[list[Any], list[Any]]:
         """What is said of labelled examples, and what was wanted."""

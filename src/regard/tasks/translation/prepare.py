@@ -21,7 +21,7 @@ from regard.files import digest, sealed, unsealed, write
 from regard.shapes import Row
 from regard.tasks.folder import Loaded, has_tokenizers, load_tokenizers, save_tokenizers
 from regard.tasks.translation.config import TranslationRecipe
-from regard.tasks.translation.task import Left, Translation
+from regard.tasks.translation.task import Translation
 
 HELD = ("valid.source", "valid.target", "valid.json")  # held-out pairs, and the sums of their files
 
@@ -72,13 +72,13 @@ def tokenizers_for(config: DataConfig, folder: Path) -> Tokenizers:
     return trained
 
 
-def store_for(config: DataConfig, tokenizers: Tokenizers, folder: Path) -> tuple[Store, Left | None]:
+def store_for(config: DataConfig, tokenizers: Tokenizers, folder: Path) -> tuple[Store, str]:
     """The training pairs as ids, memory-mapped; made once, when it can be told what was left out."""
     if config.hold_out and not _held_whole(folder):
         shutil.rmtree(folder / "store", ignore_errors=True)  # which is written with them
-    left = Left()
+    left = list[str]()
     rows = partial(_rows, config, tokenizers, left, folder)
-    return stored(folder / "store", rows, vocabulary=max(tokenizers.sizes)), left if left.read else None
+    return stored(folder / "store", rows, vocabulary=max(tokenizers.sizes)), "".join(left)
 
 
 def held_out(config: DataConfig, folder: Path) -> list[Pair]:
@@ -121,23 +121,23 @@ def _is_held(source: str, config: DataConfig) -> bool:
     return crc32(source.encode()) < config.hold_out * (1 << 32)
 
 
-def _rows(data: DataConfig, tokenizers: Tokenizers, left: Left, folder: Path) -> Iterator[tuple[Row, Row]]:
-    """What is read of the pairs to train on; the others are set aside."""
-    held: list[Pair] = []
+def _rows(data: DataConfig, tokenizers: Tokenizers, left: list[str], folder: Path) -> Iterator[tuple[Row, Row]]:
+    """What is read of the pairs to train on; the others are set aside, and told in `left` at the end."""
+    held, empty, long = list[Pair](), 0, 0
     for tag, members in groupby(all_pairs(data.train, "encode"), key=lambda pair: pair.tag):
         for chunk in chunks(members):
             ours: list[Pair] = []
             for pair in chunk:
                 (held if _is_held(pair.source, data) else ours).append(pair)
             full = [pair for pair in ours if pair.source.strip() and pair.target.strip()]
-            left.read += len(ours)
-            left.empty += len(ours) - len(full)
+            empty += len(ours) - len(full)
             sources = tokenizers.read([pair.source for pair in full], tag)
             targets = tokenizers.target.encode([pair.target for pair in full])
             for source, target in zip(sources, targets, strict=True):
                 if max(len(source), len(target) + 1) > data.max_length:
-                    left.long += 1
+                    long += 1
                 else:
                     yield source, target
+    left.append(f"left out: {empty:,} with an empty side, {long:,} too long")
     if data.hold_out:
         _write_held(held, data, folder)

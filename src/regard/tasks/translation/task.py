@@ -40,25 +40,13 @@ class Pairs:
     target: Padded
 
 
-@dataclass
-class Left:
-    """Pairs left out of training, by reason."""
-
-    read: int = 0
-    empty: int = 0
-    long: int = 0
-
-    def __str__(self) -> str:
-        return f"left out: {self.empty:,} with an empty side, {self.long:,} too long"
-
-
 class Translation:
     """A Task over stored pairs, whose sources already carry tag and end mark."""
 
     counts = "tokens"
     about = ""
-    left: Left | None = None
-    """What was left out, where that was decided in this process."""
+    left = ""
+    """Which pairs were left out, where that was decided in this process."""
 
     def __init__(self, tokenizers: Tokenizers, store: Store, held: Sequence[Pair], recipe: TranslationRecipe) -> None:
         self.tokenizers, self.store, self.held = tokenizers, store, held
