@@ -217,7 +217,7 @@ def test_words_that_a_model_has_not_need_not_be_forbidden() -> None:
 
 def test_a_character_longer_than_all_that_a_model_learned_from_is_not_cut_for_ever() -> None:
     class Short:
-        _split, _read, tag, max_length = Translator._split, Translator._read, None, 2
+        _split, _read, tag, max_length, front = Translator._split, Translator._read, None, 2, None
 
         class tokenizers:  # noqa: N801
             read = staticmethod(lambda texts, tag: [[0] * 3 * len(text) for text in texts])

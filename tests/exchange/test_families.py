@@ -8,6 +8,7 @@ import copy
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,7 @@ def ours_like(theirs: Any, model: Any) -> dict[str, Tensor]:
     if name_of(theirs) in WRITERS:
         return {"logits": model(TEXT)}
     if name_of(theirs) == "bert":
-        x = model(SOURCE, PARTS)
+        x = model(replace(SOURCE, segments=PARTS))
         found = {"last_hidden_state": x[KEPT]}
         if model.guess is not None:
             found |= {name: model.guess(x)[KEPT] for name in ("logits", "prediction_logits")}

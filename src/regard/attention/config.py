@@ -1,6 +1,6 @@
 """Settings of attention, free of torch."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -26,7 +26,7 @@ class PositionConfig:
     """Steps that a learned table holds."""
     clip: int = 16
     """Steps beyond which Shaw's relative positions count as equally far."""
-    base: float = 10000.0
+    base: float = field(default=10000.0, metadata={"derived": True})
     """Of the wavelengths of sinusoids and rotations."""
 
     def __post_init__(self) -> None:

@@ -51,8 +51,8 @@ class TransformerConfig(Seq2seqConfig, StackConfig):
     encoder_layers: int = 6
     decoder_layers: int = 6
     scaled_embedding: bool = True
-    embedding_norm: bool = False
-    output_bias: bool = False
+    embedding_norm: bool = field(default=False, metadata=DERIVED)
+    output_bias: bool = field(default=False, metadata=DERIVED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,7 +215,7 @@ class BertConfig(LayeredTextConfig):
     """The token that stands for a word that was taken out."""
     segments: int = 2
     """Parts of a text that are told apart; 0 tells none."""
-    embedding_norm: bool = True
+    embedding_norm: bool = field(default=True, metadata=DERIVED)
     next_sentence: bool = False
     """Whether it learns to tell if the second part of a text follows the first."""
     pooler: bool = field(default=False, metadata=DERIVED)

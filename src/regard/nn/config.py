@@ -44,7 +44,7 @@ class StackConfig(Bounded):
     attention_dropout: float = 0.0
     hidden_dropout: float = 0.0
     """Inside the feed-forward layers."""
-    kernel: Literal["auto", "reference", "fused", "chunked"] = field(default="auto", metadata=DERIVED)
+    kernel: Literal["auto", "reference", "fused", "chunked"] = "auto"
     """How attention is computed; chunked needs memory linear in the length."""
 
     def __post_init__(self) -> None:

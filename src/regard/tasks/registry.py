@@ -37,6 +37,7 @@ KEYS = {  # by section and key
 SILENT = {"search.num_best": "", "search.max_ratio": ""}  # what no recipe says any more, the second but of translators
 VALUES = {"task": {"language": "lm", "masked": "mlm", "bidirectional": "bilm"}, "version": {"1": "2"}}
 FORMER = VALUES["task"]  # names of tasks
+GONE = {"base": "10000.0", "output_bias": "false", "embedding_norm": "false"}  # of models, with what they all had
 
 
 def read_recipe(path: Path, overrides: Sequence[str] = ()) -> BaseRecipe:
@@ -83,8 +84,21 @@ def translate(root: MappingNode) -> None:
         if isinstance(node, ScalarNode) and node.value in names:
             changes += [f"{key}: {node.value} is now {names[node.value]}"] if key != "version" else []
             node.value = names[node.value]
+    _drop(_sections(root).get("model"))
     if changes:
         _tell(f"{root.start_mark.name} is a recipe of version 1: {', '.join(changes)}")
+
+
+def _drop(node: Node | None) -> None:
+    """Settings that no recipe has any more, where they are as all models have them."""
+    if not isinstance(node, MappingNode):
+        return
+    own = _sections(node)
+    gone = GONE | ({"embedding_norm": "true"} if "segments" in own else {})  # of BERT
+    kept = {name: value for name, value in own.items() if getattr(value, "value", None) != gone.get(name, value)}
+    node.value = [pair for pair in node.value if getattr(pair[0], "value", None) in kept]
+    for value in kept.values():
+        _drop(value)
 
 
 def _sections(node: MappingNode) -> dict[str, Node]:
