@@ -59,7 +59,7 @@ class Loaded:
     def words(self) -> Tokenizers:
         """Its tokenizers, which it must have."""
         if self.tokenizers is None:
-            raise UserError(f"{self.folder}: holds no tokenizer; copy its files there too")
+            raise UserError(f"{self.folder}: holds no tokenizer; copy its files there too, or use .logits(ids)")
         return self.tokenizers
 
 
