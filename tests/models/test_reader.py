@@ -52,7 +52,7 @@ def test_what_is_held_has_no_gradient(name: str, question: str, how: dict[str, A
 def test_with_a_language_models_loss_its_own_head_learns(name: str) -> None:
     model = build(shaped(name, "classification"))
     settle_reader(model, auxiliary=True)
-    task = reading(model.config, "classification", auxiliary=0.5)
+    task = reading(model.config, "classification", lm_loss_weight=0.5)
     task.loss(model, task.load(task.largest()), None, Key(0, ("step",))).total.backward()
     assert not [n for n, p in model.named_parameters() if p.grad is None or not p.requires_grad]
 

@@ -18,8 +18,8 @@ from regard.data.tokenizer import Tokenizer
 from regard.errors import UserError
 from regard.exchange.folders import words_of
 from regard.models.config import BertConfig, ElmoConfig, GptConfig, ReaderConfig, RecurrentTextConfig
-from regard.tasks.labelled.layout import MARKS, Batch, Layout, Row, check_room
-from tests.tasks.toys import EXAMPLES
+from regard.tasks.labelled.layout import MARKS, Batch, Layout, Row
+from tests.tasks.toys import EXAMPLES, words
 
 START, END = 1, 2
 CALM = settings(derandomize=True, max_examples=80, deadline=None)
@@ -279,8 +279,8 @@ def test_numbers_and_labels_become_what_the_head_tells() -> None:
 
 def test_learned_positions_have_an_end() -> None:
     trunk = BertConfig(vocabulary=9, position=PositionConfig(kind="learned", max_length=40))
-    check_room(ReaderConfig(trunk=trunk), 40)
-    check_room(ReaderConfig(trunk=RecurrentTextConfig()), 10_000)
-    check_room(ReaderConfig(trunk=BertConfig()), 10_000)
+    Layout(words(), ReaderConfig(trunk=trunk), 40)
+    Layout(words(), ReaderConfig(trunk=RecurrentTextConfig()), 10_000)
+    Layout(words(), ReaderConfig(trunk=BertConfig()), 10_000)
     with pytest.raises(UserError, match=r"data\.max_length 41 .* 40 "):
-        check_room(ReaderConfig(trunk=trunk), 41)
+        Layout(words(), ReaderConfig(trunk=trunk), 41)

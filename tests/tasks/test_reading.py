@@ -13,8 +13,8 @@ from regard.models.build import build
 from regard.rng import Key
 from regard.tasks.labelled.layout import Batch, Layout
 from regard.tasks.labelled.question import metrics_of
+from regard.tasks.labelled.questions import best_span
 from regard.tasks.labelled.task import Reading, answers
-from regard.tasks.spans.question import best_span
 from tests.tasks.toys import (
     DOCUMENT,
     EXAMPLES,
@@ -24,6 +24,7 @@ from tests.tasks.toys import (
     question_of,
     reading,
     shaped,
+    training,
     without_dropout,
     words,
 )
@@ -78,7 +79,7 @@ def by_hand(model: Any, task: Reading, question: str, smoothing: float) -> tuple
 @pytest.mark.parametrize("name", ["bert", "gpt", "elmo"])
 def test_losses_by_hand(name: str, question: str, smoothing: float) -> None:
     model = plain(name, question)
-    task = reading(model.config, question, smoothing=smoothing)
+    task = reading(model.config, question, label_smoothing=smoothing)
     batch = task.load(np.arange(len(task.units)))
     taught, judged = (task.loss(model, batch, None, key) for key in (Key(0), None))
     for found, share in ((taught, smoothing), (judged, 0.0)):
@@ -90,7 +91,7 @@ def test_losses_by_hand(name: str, question: str, smoothing: float) -> None:
 @pytest.mark.parametrize("name", ["bert", "gpt"])
 def test_both_orders_of_a_pair_are_one_answer(name: str) -> None:
     model = plain(name, "pairs", symmetric=True)
-    task = reading(model.config, "pairs", smoothing=0.1)
+    task = reading(model.config, "pairs", label_smoothing=0.1)
     total = 0.0
     for unit, example in zip(task.units, EXAMPLES["pairs"], strict=True):
         read = [Batch.of([[row]]) for row in unit]
@@ -105,7 +106,7 @@ def test_both_orders_of_a_pair_are_one_answer(name: str) -> None:
 def test_a_language_models_loss_is_added_by_its_share(name: str, question: str) -> None:
     """L2 + 0.5 L1 [Radford+ 2018, eq. 5], L1 being the mean over all tokens but the first of each row."""
     model = plain(name, question)
-    alone, both = reading(model.config, question), reading(model.config, question, auxiliary=0.5)
+    alone, both = reading(model.config, question), reading(model.config, question, lm_loss_weight=0.5)
     lost, count = 0.0, 0
     for row in (row for unit in both.units for row in unit):
         told = model.trunk(torch.tensor([row.ids]))[0].detach()
@@ -241,7 +242,7 @@ def test_labels_that_were_not_learned_count_as_wrong() -> None:
             example._replace(answer="new" if question == "pairs" else ("new",) * len(example.texts))
             for example in EXAMPLES[question]
         ]
-        task = Reading(layout(model.config), EXAMPLES[question], odd, batch_tokens=100)
+        task = Reading(layout(model.config), EXAMPLES[question], odd, training(batch_tokens=100))
         scores = task.evaluate(model, None)  # type: ignore[arg-type]
         assert scores.keys() == set(metrics_of(question_of(question)))
         assert scores[task.metric] == 0.0
@@ -266,13 +267,13 @@ def test_a_task_tells_what_it_is_judged_by() -> None:
     config = shaped("bert", "pairs")
     assert reading(config, "pairs").primary == ("accuracy", "higher")
     assert reading(config, "pairs", metric="matthews").primary == ("matthews", "higher")
-    alone = Reading(layout(config), EXAMPLES["pairs"], [], batch_tokens=100)
+    alone = Reading(layout(config), EXAMPLES["pairs"], [], training(batch_tokens=100))
     assert (alone.primary, alone.evaluate(None, None)) == (("train_loss", "lower"), {})  # type: ignore[arg-type]
     assert alone.rehearse(build(config), None) == 0.0  # type: ignore[arg-type]
     with pytest.raises(UserError, match="'bleu'.*classification.*accuracy, f1, matthews"):
         reading(config, "pairs", metric="bleu")
     with pytest.raises(UserError, match=r"example.*data\.train"):
-        Reading(layout(shaped("bert", "spans")), [Example(("", "who?"), (), 1)], [], batch_tokens=100)
+        Reading(layout(shaped("bert", "spans")), [Example(("", "who?"), (), 1)], [], training(batch_tokens=100))
 
 
 def test_batches_hold_as_many_tokens_as_they_may_and_the_largest_is_known() -> None:

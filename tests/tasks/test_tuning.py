@@ -33,7 +33,7 @@ from regard.tasks.labelled.config import ReadTrainConfig
 from regard.tasks.labelled.layout import MARKS, Layout
 from regard.tasks.labelled.start import reader_for, settle_reader, trunk_of
 from regard.tasks.labelled.task import Reading, answers
-from regard.tasks.warmstart import Grown, origins, take_weights
+from regard.tasks.warmstart import origins, take_weights
 from regard.training.loop import Trainer
 from regard.training.plan import Plan
 from tests.tasks.toys import EXAMPLES, ROTARY, made, reading, shaped, words
@@ -67,7 +67,7 @@ def tuned(given: Any, spoken: Tokenizer, before: Tokenizer, question: Any = "pai
     model = build(config)
     marks = len(dict(model.trunk.named_parameters())["embedding.table"]) - spoken.vocabulary
     fresh = marks > 0 and not hasattr(given, "trunk")
-    take_weights(model, given, "there", Grown(target=origins(spoken, before, fresh)))
+    take_weights(model, given, "there", target=origins(spoken, before, fresh))
     return model
 
 
@@ -112,7 +112,7 @@ def test_translators_get_words_on_both_sides(tied: Any) -> None:
     given, model = (build(replace(shape, tied=tied).sized(*both.sizes), seed=len(NEW)) for both in (before, after))
     given.head.bias.normal_()
     sides = zip((after.source, after.target), (before.source, before.target), strict=True)
-    take_weights(model, given, "there", Grown(*(origins(new, old, False) for new, old in sides)))
+    take_weights(model, given, "there", *(origins(new, old, False) for new, old in sides))
     tables = {"source_embedding.table": words()} | dict.fromkeys(
         ("target_embedding.table", "head.table", "head.bias"), other
     )
@@ -170,10 +170,10 @@ def test_other_shapes_are_refused_by_name() -> None:
     gpt = build(BASES["gpt"].sized(words().vocabulary))
     longer = build(BASES["gpt"].sized(words().vocabulary + 2))
     with pytest.raises(UserError, match=r"there.*embedding\.table"):
-        take_weights(longer, gpt, "there", Grown(target=[[7]]))
+        take_weights(longer, gpt, "there", target=[[7]])
     with pytest.raises(UserError, match=r"there.*embedding\.table"):
         take_weights(gpt, longer, "there")
-    take_weights(longer, gpt, "there", Grown(target=[[7], [8, 9]]))
+    take_weights(longer, gpt, "there", target=[[7], [8, 9]])
     assert torch.equal(longer.embedding.table[-2], gpt.embedding.table[7])
 
 
@@ -250,7 +250,7 @@ def test_killed_and_resumed_it_ends_with_the_same_bits(
         hold(model.trunk, **how)
         return model
 
-    task = reading(make().config, question, batch_tokens=60, auxiliary=auxiliary)
+    task = reading(make().config, question, batch_tokens=60, lm_loss_weight=auxiliary)
     whole = trainer(tmp_path / "whole", task, make, 12)
     whole.run(plan(12))
     killed = trainer(tmp_path / "killed", task, make, 12)
@@ -314,7 +314,7 @@ def learned(question: Any, some: list[Example], trunk: Any, folder: Path, steps:
     """Scores on the last 60 examples, after learning from the others."""
     spoken = Tokenizer.train((t for e in some for t in e.texts), TokenizerConfig(vocabulary=400))
     config = reader_for(ReaderConfig(trunk=trunk, dropout=0.0), question, spoken, None, some)
-    task = Reading(Layout(spoken, config, 40), some[:-60], some[-60:], batch_tokens=600)
+    task = Reading(Layout(spoken, config, 40), some[:-60], some[-60:], ReadTrainConfig(steps=1, batch_tokens=600))
 
     def make() -> Any:
         model = build(config)

@@ -12,6 +12,7 @@ from regard.data.examples import Example
 from regard.data.tokenizer import Tokenizer
 from regard.models.build import build
 from regard.models.config import BertConfig, ElmoConfig, GptConfig, ReaderConfig, RecurrentTextConfig
+from regard.tasks.labelled.config import ReadTrainConfig
 from regard.tasks.labelled.layout import Batch, Layout
 from regard.tasks.labelled.start import reader_for, settle_reader
 from regard.tasks.labelled.task import Reading
@@ -82,7 +83,11 @@ def layout(config: ReaderConfig, max_length: int = 24) -> Layout:
 
 def reading(config: ReaderConfig, question: str, **settings: Any) -> Reading:
     some = EXAMPLES[question]
-    return Reading(layout(config), some, some, **{"batch_tokens": 2000, **settings})
+    return Reading(layout(config), some, some, training(**settings))
+
+
+def training(**settings: Any) -> ReadTrainConfig:
+    return ReadTrainConfig(**{"steps": 1, "batch_tokens": 2000, **settings})
 
 
 def batch_of(config: ReaderConfig, question: str) -> Batch:

@@ -1,4 +1,5 @@
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,6 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
 from regard import recipe as recipes
-from regard.decode.config import Beam
 from regard.models.build import build
 from regard.models.config import RecurrentConfig
 from regard.tasks.config import TrainConfig
@@ -54,7 +54,8 @@ def test_the_work_of_all_batches_follows_from_that_of_a_few(kind: str, tmp_path:
     recipe = recipes.read(Recipe, write_recipe(tmp_path))
     tokenizers = tokenizers_for(recipe.data, tmp_path)
     store, _ = store_for(recipe.data, tokenizers, tmp_path)
-    task = Translation(tokenizers, store, None, batch_tokens=40, search=Beam())
+    recipe = replace(recipe, train=replace(recipe.train, batch_tokens=40))
+    task = Translation(tokenizers, store, [], recipe)
     config = recipe.model if kind == "transformer" else RecurrentConfig(embedding=16, width=12, tied="all")
     model = build(config.sized(*tokenizers.sizes))
     coefficients = plan.count_flops(task, model)

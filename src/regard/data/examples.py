@@ -76,7 +76,7 @@ def examples(config: ExamplesConfig, form: Format, *, labelled: bool = True) -> 
     squad/test is every sixth article of SQuAD v1.1's development part, squad/train the other forty.
     """
     path, example = place_of(config, form), None
-    other = None if config.input is None else kind_of(config.input)
+    other = None if config.input is None else kind_of(config.input.kind)
     if other is not None and path.name.endswith(other.many):
         rows: Iterator[Example] = _held(path, form, other.items(path), labelled)
     elif path.name.removesuffix(".gz").endswith(".jsonl"):
@@ -135,7 +135,7 @@ def _format_of(corpus: str) -> Format:
 def place_of(config: ExamplesConfig, form: Format) -> Path:
     """The file of examples."""
     if config.file is not None:
-        endings = (*form.endings, *(kind_of(config.input).many if config.input else ()))
+        endings = (*form.endings, *(kind_of(config.input.kind).many if config.input else ()))
         if not config.file.endswith(endings):
             raise UserError(f"{config.file}: {form.name} are read from files that end in {', '.join(endings)}")
         return Path(config.file)

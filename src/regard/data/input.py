@@ -63,8 +63,8 @@ class FileInput(Input, Protocol):
         """From what `save` wrote; may raise anything."""
 
 
-def kind_of(settings: InputConfig) -> type[FileInput]:
-    module, _, name = INPUTS[settings.kind].partition(":")
+def kind_of(name: str) -> type[FileInput]:
+    module, _, name = INPUTS[name].partition(":")
     kind: type[FileInput] = getattr(import_module(module), name)
     return kind
 
@@ -72,9 +72,7 @@ def kind_of(settings: InputConfig) -> type[FileInput]:
 def load_input(path: Path) -> FileInput:
     try:
         content = files.unsealed(json.loads(files.read_regular(path)))
-        module, _, name = INPUTS[content["kind"]].partition(":")
-        loaded: FileInput = getattr(import_module(module), name).parsed(content)
-        return loaded
+        return kind_of(content["kind"]).parsed(content)
     except Exception as error:
         raise UserError(f"{path}: no input of Regard ({error}); copy it again from where it came") from error
 

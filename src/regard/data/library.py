@@ -40,7 +40,7 @@ def learn(texts: Iterable[str], config: TokenizerConfig, room: int) -> Tokenizer
 
 def prepared(text: str, kind: TokenizerKind) -> str:
     """Valid Unicode, and for subwords a space in front, so that the first word is like the others."""
-    return valid_unicode(text) if kind in MISSING else f" {valid_unicode(text)}"
+    return f" {valid_unicode(text)}" if kind in ("bpe", "unigram") else valid_unicode(text)
 
 
 def valid_unicode(text: str) -> str:

@@ -7,12 +7,11 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar
 
 from regard.data.config import PairsConfig
 from regard.data.input import beside, kind_of
@@ -46,15 +45,18 @@ def lines(path: Path, *, strict: bool) -> Iterator[str]:
     become U+FFFD and everything else passes.
     """
     try:
-        with _open(path) as file:
+        with open_hashed(path) as raw_file:
+            file: Any = gzip.GzipFile(fileobj=raw_file) if path.name.endswith(".gz") else raw_file
             most, start = LONGEST + 1 if strict else -1, 0
             for number, raw in enumerate(iter(partial(file.readline, most), b""), 1):
                 line = _decode(raw, path, number, start) if strict else raw.decode("utf-8", "replace")
                 yield (line.removeprefix(MARK) if number == 1 else line).removesuffix("\n").removesuffix("\r")
                 start += len(raw)
+    except UserError:
+        raise
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise UserError(f"{path}: the gzip data are damaged ({error}); fetch or compress the file again") from error
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: a name with a NUL in it
         raise cannot_read(path, error) from error
 
 
@@ -90,7 +92,7 @@ def pairs(config: PairsConfig) -> Iterator[Pair]:
     elif len(paths) == 2:
         ours = lines(paths[0], strict=True)
         if config.input is not None:
-            ours = (item for item, _ in kind_of(config.input).items(paths[0]))
+            ours = (item for item, _ in kind_of(config.input.kind).items(paths[0]))
         both = _aligned(paths[0], paths[1], ours)
     elif paths[0].name.removesuffix(".gz").endswith(".jsonl"):
         such = '{"source": "a cat", "target": "eine Katze"}'
@@ -143,16 +145,6 @@ def kept(name: str) -> Path:
     if not (path := Path(home, name)).is_file():
         raise UserError(f"{path}: no such file; set {HOME} to the folder that holds {folder}/")
     return path
-
-
-@contextmanager
-def _open(path: Path) -> Iterator[BinaryIO]:
-    try:
-        raw = open_hashed(path)
-    except ValueError as error:  # a name with a NUL in it
-        raise cannot_read(path, error) from error
-    with raw:
-        yield cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if path.name.endswith(".gz") else raw
 
 
 def _decode(raw: bytes, path: Path, number: int, start: int) -> str:

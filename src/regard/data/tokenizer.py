@@ -258,7 +258,7 @@ class ForeignTokenizer(Tokenizer):
         self.tags, self._controls, self.vocabulary = (), dict(controls), vocabulary
         self.end = next((i for i, name in controls.items() if name in ENDS), END)
         self._bytes = [b""] * vocabulary
-        spell = _speller(plain)
+        spelling = _spelling(plain)
         self._codes = {name: i for i, name in controls.items() if CODE.fullmatch(name)}
         self._unknown = 0 if words is None else words["<unk>"]
         vocab = self._library.get_vocab(with_added_tokens=False) if words is None else words
@@ -266,12 +266,9 @@ class ForeignTokenizer(Tokenizer):
             if not 0 <= i < vocabulary:
                 raise UserError(f"the tokenizer has an id {i}, and the model {vocabulary} words; copy both again")
             if i not in controls:
-                self._bytes[i] = spell(symbol)
-        self._by_words = spell is _word
-        self._drops_space = spell is not _visible or '"Strip"' in json.dumps(library.get("decoder"))
-
-    def _ready(self, texts: Sequence[str], spaced: bool) -> list[str]:
-        return [valid_unicode(text) for text in texts]
+                self._bytes[i] = SPELL[spelling](symbol)
+        self._by_words = spelling == "word"
+        self._drops_space = spelling != "visible" or '"Strip"' in json.dumps(library.get("decoder"))
 
     @no_panic("the tokenizer cannot split a text")
     def _encode(self, ready: Sequence[str], *, places: bool) -> list[Placed]:
@@ -371,30 +368,24 @@ def _parsed(content: dict[str, Any]) -> Tokenizer:
     return tokenizer
 
 
-def _speller(library: Mapping[str, Any]) -> Callable[[str], bytes]:
-    """How a symbol of this library is spelled, told by its parts."""
+def _spelling(library: Mapping[str, Any]) -> str:
+    """How symbols of this library are spelled, told by its parts."""
     parts = json.dumps([library.get(name) for name in ("pre_tokenizer", "decoder")])
     if '"ByteLevel"' in parts:
-        return _visible
+        return "visible"
     kind = library["model"].get("type")
     if kind == "WordLevel" and (library.get("decoder") is None or '"WordPiece"' in parts):
-        return _word
-    return _piece if kind == "WordPiece" else _spaced
+        return "word"
+    return "piece" if kind == "WordPiece" else "spaced"
 
 
-def _visible(symbol: str) -> bytes:
-    return bytes(BYTES[c] for c in symbol)
-
-
-def _piece(symbol: str) -> bytes:
-    return (symbol[2:] if symbol.startswith("##") else f" {symbol}").encode()
-
-
-def _word(symbol: str) -> bytes:
-    return f" {symbol}".encode()
-
-
-def _spaced(symbol: str) -> bytes:
-    if len(symbol) == 6 and symbol.startswith("<0x"):
-        return bytes([int(symbol[3:5], 16)])
-    return symbol.replace("▁", " ").encode()
+SPELL: dict[str, Callable[[str], bytes]] = {
+    "visible": lambda symbol: bytes(BYTES[c] for c in symbol),
+    "word": lambda symbol: f" {symbol}".encode(),
+    "piece": lambda symbol: (symbol[2:] if symbol.startswith("##") else f" {symbol}").encode(),
+    "spaced": lambda symbol: (
+        bytes([int(symbol[3:5], 16)])
+        if len(symbol) == 6 and symbol.startswith("<0x")
+        else symbol.replace("▁", " ").encode()
+    ),
+}

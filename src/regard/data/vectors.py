@@ -2,11 +2,11 @@
 
 import json
 import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from io import BytesIO
+from itertools import chain
 from math import prod
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,7 +20,7 @@ from regard import files
 from regard.data.axes import Times
 from regard.data.config import VectorsConfig
 from regard.data.input import beside
-from regard.data.text import lines
+from regard.data.text import check_regular, lines
 from regard.errors import UserError
 from regard.shapes import Row
 
@@ -48,7 +48,8 @@ class Vectors:
     @classmethod
     def items(cls, path: Path) -> Iterator[tuple[str, Any]]:
         if path.suffix == ".npz":
-            yield from ((f"{path.resolve()}#{i}", label) for i, (_, label) in enumerate(_recordings(path)))
+            many = _items(path, files.state(check_regular(path).stat()))
+            yield from ((f"{path.resolve()}#{i}", label) for i, (_, label) in enumerate(many))
         elif path.suffix in TABLES:
             yield str(path.resolve()), None
         else:
@@ -61,21 +62,21 @@ class Vectors:
         first = next(arrays, None)
         if first is None:
             raise UserError("no recording to train on; give at least one")
-        about = first.mean(0, np.float64)
-        total, squares, count = np.zeros_like(about), np.zeros_like(about), 0
-        for array in (first, *arrays):
+        about, sums, count = first.mean(0, np.float64), np.zeros((2, first.shape[1])), 0
+        for array in chain([first], arrays):
             if array.shape[1] != len(about):
                 raise UserError(f"a recording has {array.shape[1]} features, and the first one has {len(about)}")
             moved = array - about
-            total, squares, count = total + moved.sum(0), squares + (moved**2).sum(0), count + len(moved)
-        deviation = np.sqrt(np.maximum(squares / count - (total / count) ** 2, 0))
+            sums += moved.sum(0), (moved**2).sum(0)
+            count += len(moved)
+        mean, squares = sums / count
+        deviation = np.sqrt(np.maximum(squares - mean**2, 0))
         deviation[deviation == 0] = 1  # what never changes says nothing
-        return cls(replace(settings), tuple((about + total / count).tolist()), tuple(deviation.tolist()))
+        return cls(settings, tuple((about + mean).tolist()), tuple(deviation.tolist()))
 
     @classmethod
     def parsed(cls, content: dict[str, Any]) -> "Vectors":
-        known = {name: content[name] for name in ("settings", "mean", "deviation")}
-        loaded = TypeAdapter(cls).validate_python(known)
+        loaded = TypeAdapter(cls).validate_python({name: content[name] for name in ("settings", "mean", "deviation")})
         if not loaded.mean or len(loaded.mean) != len(loaded.deviation) or min(loaded.deviation) <= 0:
             raise ValueError("means and deviations do not fit")
         return loaded
@@ -120,26 +121,19 @@ class Vectors:
             return _table(item, "the numbers")
         if not self.files:
             raise UserError("send numbers, a row for each step: [[0.1, 0.2], [0.3, 0.4]], or lines with commas between")
-        name, _, number = item.strip().partition(".npz#")
-        path = Path(f"{name}.npz" if number else name)
+        name, mark, number = item.strip().partition(".npz#")
+        path = Path(name + mark.removesuffix("#"))
         if path.suffix == ".npz":
-            recordings, number = _recordings(path), number or "0"
-            if not number.isdecimal() or int(number) >= len(recordings) or (len(recordings) > 1 and "#" not in item):
-                raise UserError(f"{path} holds {len(recordings)} recordings; name one of them, as {path.name}#0")
-            return recordings[int(number)][0]
+            many = _items(path, files.state(check_regular(path).stat()))
+            number = "0" if not number and len(many) == 1 else number
+            if not number.isdecimal() or int(number) >= len(many):
+                raise UserError(f"{path} holds {len(many)} recordings; name one of them, as {path.name}#0")
+            return many[int(number)][0]
         if path.suffix not in TABLES:
             raise UserError(f"{path}: recordings are read from {', '.join((*TABLES, *self.many))}")
-        data = files.read_regular(path, LARGEST)
         if path.suffix == ".npy":
-            return _checked(_array(data, str(path)), str(path))
-        return _table(data.decode("utf-8-sig", "replace"), str(path))
-
-
-def _recordings(path: Path) -> list[tuple[Array, Any]]:
-    try:
-        return _items(path, files.state(path.stat()))
-    except OSError as error:
-        raise files.cannot_read(path, error) from error
+            return _checked(_arrays(path)[""], str(path))
+        return _table(files.read_regular(path, LARGEST).decode("utf-8-sig", "replace"), str(path))
 
 
 @lru_cache(maxsize=4)
@@ -162,28 +156,31 @@ def _items(path: Path, state: object) -> list[tuple[Array, Any]]:
 
 
 def _arrays(path: Path) -> dict[str, Array]:
-    """The arrays of a .npz, none of them of Python objects."""
-    try:
-        with files.open_regular(path, LARGEST) as file, zipfile.ZipFile(file) as archive:
-            members = archive.infolist()
-            if sum(member.file_size for member in members) > LARGEST:
-                raise ValueError(f"its arrays have more than {LARGEST:,} bytes")
-            return {m.filename.removesuffix(".npy"): _array(archive.read(m), f"{path}, {m.filename}") for m in members}
-    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, NotImplementedError) as error:
-        raise UserError(f"{path}: cannot be read ({error}); write it again by numpy.savez") from error
+    """The arrays of a .npz by their names, or the one of a .npy; none of Python objects."""
+    arrays, name = dict[str, Array](), path.name
+    with files.open_regular(path, LARGEST) as file:
+        try:
+            if path.suffix == ".npy":
+                return {"": _array(file.read())}
+            with zipfile.ZipFile(file) as archive:
+                if sum(member.file_size for member in archive.infolist()) > LARGEST:
+                    raise ValueError(f"its arrays have more than {LARGEST:,} bytes")
+                for name in archive.namelist():
+                    arrays[name.removesuffix(".npy")] = _array(archive.read(name))
+            return arrays
+        except Exception as error:  # numpy's reader of headers raises what Python's tokenizer does, and zipfile much
+            raise UserError(
+                f"{path}: {name} cannot be read ({error}); write it again by numpy.save or savez"
+            ) from error
 
 
-def _array(data: bytes, name: str) -> Array:
+def _array(data: bytes) -> Array:
     """Of a .npy; its header is checked before anything of the size that it names is made."""
     file = BytesIO(data)
-    try:
-        version = npy.read_magic(file)
-        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        shape, columns_first, kind = read(file)
-        if kind.hasobject or prod(shape) * kind.itemsize != len(data) - file.tell():
-            raise ValueError(f"{kind} of shape {shape} in {len(data):,} bytes")
-    except Exception as error:  # numpy's reader of headers raises what Python's tokenizer does
-        raise UserError(f"{name}: is no array of numbers ({error}); write it again by numpy.save") from error
+    read = npy.read_array_header_1_0 if npy.read_magic(file) == (1, 0) else npy.read_array_header_2_0
+    shape, columns_first, kind = read(file)
+    if kind.hasobject or prod(shape) * kind.itemsize != len(data) - file.tell():
+        raise ValueError(f"no array of numbers, but {kind} of shape {shape} in {len(data):,} bytes")
     return np.frombuffer(data, kind, offset=file.tell()).reshape(shape, order="F" if columns_first else "C")
 
 
@@ -193,13 +190,12 @@ def _table(text: str, name: str) -> Array:
     for number, line in enumerate(text.splitlines(), 1):
         try:
             row = [float(cell) for cell in line.split(between)] if line.strip() else []
-            if row and len(row) != len((rows or [row])[0]):
+            if row and rows and len(row) != len(rows[0]):
                 raise ValueError(f"{len(row)} numbers, not {len(rows[0])} as before")
-        except ValueError as error:
-            if rows or number > 1:
-                raise UserError(f"{name}, line {number}: {error}; write as many numbers in each row") from error
-        else:
             rows += [row] if row else []
+        except ValueError as error:
+            if number > 1:
+                raise UserError(f"{name}, line {number}: {error}; write as many numbers in each row") from error
     return _checked(np.array(rows, np.float32), name)
 
 

@@ -12,8 +12,6 @@ from regard.errors import UserError
 if TYPE_CHECKING:
     from torch import Tensor
 
-LengthRule = Literal["power", "gnmt"]
-
 
 @dataclass(frozen=True)
 class Hypothesis:
@@ -34,7 +32,7 @@ class Search:
     """Tokens of output at most for each of the source, and 10 besides: a model that cannot end yet costs less."""
     length_penalty: float = 1.0
     """Exponent of the length that a log-probability is divided by: 0 ignores length, 1 is the mean per token."""
-    length_rule: LengthRule = "power"
+    length_rule: Literal["power", "gnmt"] = "power"
     """power: length^penalty; gnmt: ((5 + length) / 6)^penalty [Wu+ 2016, eq. 14]."""
     never: tuple[int, ...] = field(default=(), metadata={"derived": True})
     """Tokens that are not said, however likely: a model that was made elsewhere may have some."""

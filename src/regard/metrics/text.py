@@ -30,22 +30,6 @@ class Scored:
     signature: str | None = None
 
 
-@dataclass(frozen=True)
-class Pronounced:
-    """Shares of words pronounced like none of their references, and of phones wrong against the nearest one."""
-
-    words: float
-    phones: float
-
-
-def pronunciation_error_rate(outputs: Sequence[str], references: References) -> Pronounced:
-    """For words that may be said in several ways, with spaces between the phones."""
-    phones = word_error_rate(outputs, references).value
-    pairs = zip(outputs, references, strict=True)
-    wrong = sum(shares("word_error_rate", output, reference)[0] > 0 for output, reference in pairs)
-    return Pronounced(wrong / len(outputs), phones)
-
-
 def edits(first: Sequence[str], second: Sequence[str]) -> int:
     """Fewest insertions, deletions and substitutions of one token that turn one sequence into the other.
 

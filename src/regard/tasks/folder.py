@@ -59,7 +59,7 @@ class Loaded:
     def words(self) -> Tokenizers:
         """Its tokenizers, which it must have."""
         if self.tokenizers is None:
-            raise UserError(f"{self.folder}: holds no tokenizer; copy its files there too")
+            raise UserError(f"{self.folder}: holds no tokenizer; copy its files there too, or use .logits(ids)")
         return self.tokenizers
 
 
@@ -76,16 +76,11 @@ JOINT, SOURCE, TARGET = "tokenizer.json", "tokenizer-source.json", "tokenizer-ta
 
 
 def save_tokenizers(folder: Path, tokenizers: Tokenizers) -> None:
-    """Once, before the first step; an input that is no tokenizer comes last, as there may be no other."""
+    """Once, before the first step; what reads the source comes last, so that where it is, all are."""
     source, target = tokenizers.source, tokenizers.target
-    if source is target:
-        target.save(folder / (JOINT if target.front is None else INPUT))
-    elif source.front is None:
-        source.save(folder / SOURCE)
+    if source is not target:
         target.save(folder / TARGET)
-    else:
-        target.save(folder / TARGET)
-        source.save(folder / INPUT)
+    source.save(folder / (INPUT if source.front is not None else JOINT if source is target else SOURCE))
 
 
 def has_tokenizers(folder: Path) -> bool:
@@ -95,13 +90,10 @@ def has_tokenizers(folder: Path) -> bool:
 
 
 def load_tokenizers(folder: Path) -> Tokenizers:
-    if (folder / INPUT).exists():
-        other: Any = load_input(folder / INPUT)  # where there is no target, it stands for its tokenizer
-        return Tokenizers(other, Tokenizer.load(folder / TARGET) if (folder / TARGET).exists() else other)
-    if (folder / JOINT).exists():
-        joint = Tokenizer.load(folder / JOINT)
-        return Tokenizers(joint, joint)
-    return Tokenizers(Tokenizer.load(folder / SOURCE), Tokenizer.load(folder / TARGET))
+    name = next((name for name in (INPUT, JOINT) if (folder / name).exists()), SOURCE)
+    source: Any = load_input(folder / name) if name == INPUT else Tokenizer.load(folder / name)
+    no_target = name == INPUT and not (folder / TARGET).exists()  # an input alone stands for its tokenizer too
+    return Tokenizers(source, source if no_target or name == JOINT else Tokenizer.load(folder / TARGET))
 
 
 def save_model(folder: Path, model: Any, task: str, search: Search, max_length: int, metrics: dict[str, float]) -> None:

@@ -11,9 +11,13 @@ from yaml import MappingNode, Node, ScalarNode
 from regard import recipe as recipes
 from regard.errors import UserError
 from regard.progress import say
-from regard.tasks import bilm, choice, classification, lm, mlm, regression, spans, tagging, translation
+from regard.tasks.bilm.config import BILM
 from regard.tasks.config import BaseRecipe
+from regard.tasks.labelled.config import LABELLED
+from regard.tasks.lm.config import LM
+from regard.tasks.mlm.config import MLM
 from regard.tasks.spec import TaskSpec
+from regard.tasks.translation.config import TRANSLATION
 
 # Of recipes of version 1: what their keys and values are called now.
 _tell = cache(say)  # the same once
@@ -101,5 +105,4 @@ def _sections(node: MappingNode) -> dict[str, Node]:
     return {key.value: value for key, value in node.value if isinstance(key, ScalarNode)}
 
 
-_modules = (translation, lm, mlm, bilm, classification, regression, choice, tagging, spans)
-TASKS: dict[str, TaskSpec] = {module.SPEC.name: module.SPEC for module in _modules}
+TASKS: dict[str, TaskSpec] = {spec.name: spec for spec in (TRANSLATION, LM, MLM, BILM, *LABELLED)}

@@ -61,9 +61,6 @@ class Evaluation:
 class Runnable:
     """A model, its tokenizers and its search."""
 
-    tag: str | None = None
-    """The direction of a translator of several."""
-
     def __init__(
         self,
         loaded: Loaded,
@@ -75,13 +72,13 @@ class Runnable:
         threads: int | None = None,
         files: bool = True,
     ) -> None:
-        """Without `files`, no item of a request names a file of this machine."""
-        if tag is not None:
+        """`tag`: the direction of a translator of several. Without `files`, no item names a file of this machine."""
+        if tag is not None and loaded.spec.form != "source":
             raise UserError("a tag is for translators of several directions; drop it")
-        self.loaded, self.max_length, self.name = loaded, loaded.max_length, loaded.name
-        self.search, self.batch_size, self._tokenizers = search or loaded.search, batch_size, loaded.tokenizers
-        if self._tokenizers is not None and not files:
-            self._tokenizers = replace(self._tokenizers, source=self._tokenizers.source.closed())
+        if (words := loaded.tokenizers) is not None and not files:
+            loaded = replace(loaded, tokenizers=replace(words, source=words.source.closed()))
+        self.tag, self.loaded, self.max_length, self.name = tag, loaded, loaded.max_length, loaded.name
+        self.search, self.batch_size = search or loaded.search, batch_size
         self.start, self.end = loaded.config.start, loaded.config.end
         self._engine: dict[str, Any] = {"name": engine, "threads": threads, "batch_size": batch_size}
 
@@ -101,9 +98,7 @@ class Runnable:
 
     @property
     def tokenizers(self) -> Tokenizers:
-        if self._tokenizers is None:
-            raise UserError("this model came without the files of its tokenizer; copy them too, or use .logits(ids)")
-        return self._tokenizers
+        return self.loaded.words
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -167,7 +162,7 @@ class Runnable:
     @property
     def front(self) -> InputConfig | None:
         """What it reads, if not text."""
-        return None if self._tokenizers is None else self._tokenizers.source.front
+        return None if self.loaded.tokenizers is None else self.tokenizers.source.front
 
     def lines(self, path: Path) -> Iterator[str]:
         """The items of a file, as `regard run` takes them."""

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -129,20 +128,6 @@ def pieces(texts: Sequence[RunningText], documents: Literal["file", "paragraph",
             yield held, True
 
 
-def parted(stream: Iterator[Piece], at: int) -> tuple[list[Piece], Iterator[Piece]]:
-    """The pieces of the first `at` characters, and the rest; a piece across the border is cut in two."""
-    first: list[Piece] = []
-    for text, ends in stream:
-        if len(text) <= at:
-            first.append((text, ends))
-            at -= len(text)
-            continue
-        if at:
-            first.append((text[:at], False))
-        return first, chain([(text[at:], ends)], stream)
-    return first, stream
-
-
 def place_of(text: RunningText) -> Path:
     """The file of a text."""
     if text.corpus is None:
@@ -210,10 +195,15 @@ def _train_and_held(config: TextDataConfig) -> tuple[Iterable[Piece], Iterable[P
 
 @lru_cache(maxsize=1)
 def _parted(config: TextDataConfig, states: object) -> tuple[list[Piece], list[Piece]]:
-    """Read once for the tokenizer, the ids and what is held out, which comes last."""
+    """Read once for the tokenizer, the ids and what is held out, which comes last; a piece across the border is cut."""
     whole = list(pieces(config.train, config.documents))
-    first, rest = parted(iter(whole), int(sum(len(text) for text, _ in whole) * (1 - config.hold_out)))
-    return first, list(rest)
+    left = int(sum(len(text) for text, _ in whole) * (1 - config.hold_out))  # characters to train on
+    for i, (text, ends) in enumerate(whole):
+        if len(text) > left:
+            first = [(text[:left], False)] if left else []
+            return [*whole[:i], *first], [(text[left:], ends), *whole[i + 1 :]]
+        left -= len(text)
+    return whole, []
 
 
 def _encoded(tokenizer: Tokenizer, stream: Iterable[Piece]) -> Iterator[list[int]]:

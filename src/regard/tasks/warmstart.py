@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from regard.tasks.config import BaseRecipe, TuneConfig
 from regard.tasks.folder import Loaded, load_tokenizers
 from regard.tasks.labelled.layout import MARKS
 
+Origins = Sequence[Sequence[int]]  # of each new word the old ids that it begins as the mean of; of marks, none
 NOISE = 0.1  # of the deviation of words: so far from their mean begins a mark that is made of nothing
 
 
@@ -24,40 +25,30 @@ def sized_model(recipe: BaseRecipe, task: Any, folder: Path, base: Loaded | None
     model = build(recipe.model.sized(*task.sizes), recipe.train.seed)
     grown = begin(model, folder, base)
     if isinstance(recipe.train, TuneConfig):
-        hold(model, rank=recipe.train.lora_rank, seed=recipe.train.seed, grown=bool(grown.target))
+        hold(model, rank=recipe.train.lora_rank, seed=recipe.train.seed, grown=grown)
     return model
 
 
-def begin(model: nn.Module, folder: Path, base: Loaded | None, marks: bool = False) -> "Grown":
-    """Take the weights of the model that is begun with; what its tables grow by."""
+def begin(model: nn.Module, folder: Path, base: Loaded | None, marks: bool = False) -> bool:
+    """Take the weights of the model that is begun with; whether its last table grows, of the words that are said."""
     if base is None:
-        return NOTHING_NEW
+        return False
     now, before = load_tokenizers(folder), base.words
     source = origins(now.text, before.text, marks) if now.source.front is None else []
-    grown = Grown(source, origins(now.target, before.target, marks) if now.target.front is None else [])
-    take_weights(model, base.model, base.folder, grown)
-    return grown
-
-
-class Grown(NamedTuple):
-    """New words that are read and said: of each the old ids that it begins as the mean of; of marks, none."""
-
-    source: Sequence[Sequence[int]] = ()
-    target: Sequence[Sequence[int]] = ()
-
-
-NOTHING_NEW = Grown()
+    target = origins(now.target, before.target, marks) if now.target.front is None else []
+    take_weights(model, base.model, base.folder, source, target)
+    return bool(target)
 
 
 @torch.no_grad()
-def take_weights(model: nn.Module, given: Any, where: Any, grown: Grown = NOTHING_NEW) -> None:
-    """The weights of another model of the same shape, but for word tables, which may be longer by new words: each
-    begins as the mean of some old ones, or near the mean of all [Hewitt 2021]."""
+def take_weights(model: nn.Module, given: Any, where: Any, source: Origins = (), target: Origins = ()) -> None:
+    """The weights of another model of the same shape, but for tables of what is read and what is said, which may be
+    longer by new words: each begins as the mean of some old ones, or near the mean of all [Hewitt 2021]."""
     reads = hasattr(model, "trunk")
     ours = dict((model.trunk if reads else model).named_parameters())  # type: ignore[union-attr]
     theirs = dict(getattr(given, "trunk", given).named_parameters())
     new = {name for name in ours if reads and name.startswith("pooler.") and name not in theirs}
-    more = {name: grown.source if name.startswith("source") else grown.target for name in ours}
+    more = {name: source if name.startswith("source") else target for name in ours}
     wrong = sorted(name for name in ours.keys() - new if not _fits(ours[name], theirs.get(name), len(more[name])))
     wrong += [] if reads else sorted(theirs.keys() - ours.keys())
     if wrong:

@@ -12,12 +12,13 @@ from typing import Any
 from regard.data.config import PairsConfig, RunningText
 from regard.errors import UserError
 from regard.progress import duration
-from regard.tasks import lm, translation
 from regard.tasks.config import BUDGETS, BaseRecipe
+from regard.tasks.lm.config import LM
 from regard.tasks.lm.starter import text_starter
 from regard.tasks.registry import TASKS, parse_recipe, read_recipe
 from regard.tasks.report import Report
 from regard.tasks.spec import TaskSpec
+from regard.tasks.translation.config import TRANSLATION
 from regard.tasks.translation.starter import starter
 from regard.training.launch import plan_for
 from regard.training.run import Models, Run
@@ -72,7 +73,7 @@ class Asked:
         """Of the task that is meant."""
         if self.path is not None:
             return TASKS[self.recipe()[0].task]
-        return translation.SPEC if self.text is None else lm.SPEC
+        return TRANSLATION if self.text is None else LM
 
     def corpora(self) -> tuple[Sequence[Any], Sequence[Any]]:
         """To train on, and to validate on; of files, no line is read."""

@@ -8,6 +8,9 @@ from regard.decode.config import Greedy
 from regard.errors import UserError
 from regard.models.config import ElmoConfig
 from regard.tasks.config import BaseRecipe, TextTrainConfig
+from regard.tasks.mlm.config import EncodeOptions
+from regard.tasks.running_spec import running
+from regard.tasks.spec import lazy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,3 +29,17 @@ class BilmRecipe(BaseRecipe):
             raise UserError("data.separate_documents is a mask of attention; a recurrent model reads on, so drop it")
         if self.data.context < 3:
             raise UserError(f"data.context {self.data.context} has room for marks only; use 3 or more, say 64")
+
+
+BILM = running(
+    "bilm",
+    ("tokenizer", "tokenizer_from"),
+    purpose="vectors of tokens and texts",
+    plural="encoders",
+    recipe=BilmRecipe,
+    models=ElmoConfig,
+    search=Greedy(),
+    runtime=lazy("regard.tasks.bilm.task:BidirectionalEncoder"),
+    run=EncodeOptions,
+    verbs={"embed": {"vectors": True}},
+)

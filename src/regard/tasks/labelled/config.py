@@ -47,11 +47,6 @@ class LabelledRecipe(BaseRecipe):
     train: ReadTrainConfig
     search: Greedy = field(default=Greedy(), init=False)  # nothing is searched for
 
-    @property
-    def metric(self) -> str:
-        """What is best by."""
-        return self.metrics[0] if self.train.metric == "default" else self.train.metric
-
     def beginning_with(self, start: Path | None) -> tuple[Self, Path | None]:
         return (self if start is None else replace(self, model=replace(self.model, init_from=str(start)))), None
 
@@ -76,7 +71,7 @@ class ExamplesEvaluation(Options):
 
 
 def labelled(name: str, plural: str, *verbs: str, metrics: tuple[str, ...]) -> TaskSpec:
-    """The task in the folder of that name, whose `question.py` has all that is its own."""
+    """The task in the folder of that name, with all that is its own in `questions.py`."""
     fields = [("task", Literal.__getitem__(name), name)]
     options: Any = {"frozen": True, "kw_only": True, "namespace": {"metrics": metrics}}
     return TaskSpec(
@@ -96,3 +91,12 @@ def labelled(name: str, plural: str, *verbs: str, metrics: tuple[str, ...]) -> T
         verbs={verb: {} for verb in verbs},
         judge=lazy("regard.tasks.labelled.judge:LabelledJudge"),
     )
+
+
+LABELLED = (
+    labelled("classification", "classifiers", "classify", metrics=("accuracy", "f1", "matthews")),
+    labelled("regression", "regressors", metrics=("pearson", "spearman")),
+    labelled("choice", "multiple-choice models", "classify", metrics=("accuracy",)),
+    labelled("tagging", "taggers", "classify", metrics=("tag_accuracy", "entity_f1")),
+    labelled("spans", "question answerers", metrics=("answer_f1", "exact_match")),
+)

@@ -19,7 +19,7 @@ class LabelledJudge(Judge):
 
     @property
     def metric(self) -> str:
-        return str(self.recipe.metric)
+        return str(self.recipe.metrics[0] if super().metric == "default" else super().metric)
 
     @property
     def examples(self) -> list[Example]:

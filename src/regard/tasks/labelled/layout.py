@@ -45,6 +45,9 @@ class Layout:
     marks that follow their vocabulary [Radford+ 2018, figure 1]."""
 
     def __init__(self, own: Input, config: ReaderConfig, max_length: int) -> None:
+        held = getattr(getattr(config.trunk, "position", None), "max_length", None)
+        if held is not None and held < max_length:
+            raise UserError(f"data.max_length {max_length} is longer than the {held} positions of this model; lower it")
         self.input, self.config, self.max_length = own, config, max_length
         self.question = question_of(config.question)
         words, trunk = self.input.vocabulary, config.trunk
@@ -123,10 +126,3 @@ class Batch:
         """The row of each word, and where in it the word begins."""
         rows = np.repeat(np.arange(len(self.rows)), [len(row.spots) for row in self.rows])
         return torch.from_numpy(rows), torch.from_numpy(np.concatenate([row.spots for row in self.rows]))
-
-
-def check_room(config: ReaderConfig, max_length: int) -> None:
-    """Raise where a trunk has no positions for so long texts."""
-    held = getattr(getattr(config.trunk, "position", None), "max_length", None)
-    if held is not None and held < max_length:
-        raise UserError(f"data.max_length {max_length} is longer than the {held} positions of this model; lower it")

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from torch import Tensor
 from regard.data.examples import Example, Format
 from regard.errors import UserError
 from regard.models.config import ReaderConfig
-from regard.tasks.labelled.config import LabelledRecipe
 from regard.tasks.registry import TASKS
 
 if TYPE_CHECKING:
@@ -111,11 +109,12 @@ class Question:
 
 
 def question_of(task: str) -> Question:
-    """Of a task of the registry, from its folder."""
-    if task not in TASKS or not issubclass(TASKS[task].recipe, LabelledRecipe):
+    """Of a task of labelled examples."""
+    from regard.tasks.labelled.questions import BY_TASK  # here, because they are made of what stands above
+
+    if task not in BY_TASK:
         raise UserError(f"question {task!r:.60} is of no task of labelled examples; train the model again")
-    question: Question = import_module(f"regard.tasks.{TASKS[task].name}.question").QUESTION
-    return question
+    return BY_TASK[task]
 
 
 def metrics_of(task: str) -> tuple[str, ...]:

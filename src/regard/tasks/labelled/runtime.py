@@ -16,7 +16,7 @@ from regard.progress import Progress, warn
 from regard.shapes import Row
 from regard.tasks.labelled.config import AnswerOptions, ExamplesEvaluation
 from regard.tasks.labelled.layout import Batch, Layout
-from regard.tasks.labelled.question import Answer, Question, metrics_of
+from regard.tasks.labelled.question import Answer, metrics_of
 from regard.tasks.labelled.task import answers
 from regard.tasks.options import Texts, listed
 from regard.tasks.runnable import TOGETHER, Evaluation, Prediction, Predictions, Runnable, Tick, ignore
@@ -50,8 +50,8 @@ class Answerer(Runnable):
         named = data in CORPORA and not Path(data).exists()
         front = self.layout.input.front
         corpus = ExamplesConfig(corpus=data, input=front) if named else ExamplesConfig(file=data, input=front)
-        examples = read_examples([corpus], self.question.form)
-        single = not self.layout.config.pairs and self.question.paired is None
+        examples = read_examples([corpus], self.layout.question.form)
+        single = not self.layout.config.pairs and self.layout.question.paired is None
         if single and (two := next((e for e in examples if len(e.texts) > 1), None)):
             raise UserError(f"{data}, line {two.line}: holds two texts, and this model was trained on one at a time")
         with Progress(len(examples), "evaluate") as progress:
@@ -64,7 +64,7 @@ class Answerer(Runnable):
         return Evaluation({"examples": len(examples), **scores}, [f"{len(examples):,} examples", *shown])
 
     def served(self) -> dict[str, Any]:
-        least, _, reads = self.question.reads(self.layout.config.pairs)
+        least, _, reads = self.layout.question.reads(self.layout.config.pairs)
         return {**super().served(), "parts": least, "reads": reads}
 
     def axis(self, source: Any) -> Axis:
@@ -81,22 +81,17 @@ class Answerer(Runnable):
         config: Any = self.loaded.config
         return Layout(self.tokenizers.source, config, self.max_length)
 
-    @property
-    def question(self) -> Question:
-        return self.layout.question
-
     def example(self, line: str, number: int = 1) -> Example:
         """What a line asks; raises UserError where it does not hold what it should."""
-        return self.question.example(line, number, self.layout.config.pairs)
+        return self.layout.question.example(line, number, self.layout.config.pairs)
 
     def answer(self, examples: Sequence[Example], tick: Tick = ignore) -> list[Answer]:
         tokens = TOGETHER if self.batch_size is None else self.batch_size * self.max_length
-        asked = [self.example(each) if isinstance(each, str) else each for each in listed(examples)]
-        return answers(self.model, self.layout, asked, tokens, tick)
+        return answers(self.model, self.layout, examples, tokens, tick)
 
     def predictions(self, examples: Sequence[Example], tick: Tick = ignore) -> tuple[list[Any], list[Any]]:
         """What is said of labelled examples, and what was wanted."""
-        return [each.said for each in self.answer(examples, tick)], list(map(self.question.wanted, examples))
+        return [each.said for each in self.answer(examples, tick)], list(map(self.layout.question.wanted, examples))
 
     def reading(self, text: str) -> tuple[Callable[[Any, Any], Any], Row]:
         if not text.strip():

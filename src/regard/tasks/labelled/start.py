@@ -16,7 +16,7 @@ from regard.models.config import BertConfig, ElmoConfig, ModelConfig, ReaderConf
 from regard.nn.lora import hold
 from regard.tasks.folder import Loaded, has_tokenizers, load_tokenizers, save_tokenizers
 from regard.tasks.labelled.config import LabelledRecipe
-from regard.tasks.labelled.layout import MARKS, Layout, check_room
+from regard.tasks.labelled.layout import MARKS, Layout
 from regard.tasks.labelled.question import question_of
 from regard.tasks.labelled.task import Reading
 from regard.tasks.warmstart import begin
@@ -39,24 +39,21 @@ def prepare(recipe: LabelledRecipe, folder: Path, base: Loaded | None = None) ->
     examples, held = split(recipe.data, question.form)
     if base is None and not has_tokenizers(folder):
         texts = (text for e in examples for text in e.texts)
-        own: Any = kind_of(other).learned(other, texts) if other else Tokenizer.train(texts, recipe.data.tokenizer)
+        own: Any = kind_of(other.kind).learned(other, texts) if other else Tokenizer.train(texts, recipe.data.tokenizer)
         save_tokenizers(folder, Tokenizers(own, own))
     reads, start = load_tokenizers(folder).source, None if base is None else base.config
     config = reader_for(recipe.model, recipe.task, reads, start, examples)
-    check_room(config, recipe.data.max_length)
-    layout, train = Layout(reads, config, recipe.data.max_length), recipe.train
-    settings: Any = {"auxiliary": train.lm_loss_weight, "smoothing": train.label_smoothing, "metric": recipe.metric}
-    return Reading(layout, examples, held, batch_tokens=train.batch_tokens, **settings)
+    return Reading(Layout(reads, config, recipe.data.max_length), examples, held, recipe.train)
 
 
 def model(recipe: LabelledRecipe, task: Reading, folder: Path, base: Loaded | None) -> nn.Module:
     """A new head on a trunk that is new, or has the weights of another."""
     config, train = task.layout.config, recipe.train
     reader = build(config, train.seed)
-    settle_reader(reader, task.auxiliary > 0)
+    settle_reader(reader, train.lm_loss_weight > 0)
     new_marks = base is not None and not isinstance(base.config, ReaderConfig) and not config.trunk.both_ways
     grown = begin(reader, folder, None if config.architecture_only else base, new_marks)
-    hold(reader.trunk, frozen=train.frozen_layers, rank=train.lora_rank, seed=train.seed, grown=bool(grown.target))
+    hold(reader.trunk, frozen=train.frozen_layers, rank=train.lora_rank, seed=train.seed, grown=grown)
     return reader
 
 

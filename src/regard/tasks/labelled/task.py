@@ -18,7 +18,7 @@ from regard.errors import UserError
 from regard.metrics.labels import label_scores
 from regard.nn.loss import cross_entropy
 from regard.rng import Key
-from regard.tasks.labelled.config import LabelledRecipe
+from regard.tasks.labelled.config import LabelledRecipe, ReadTrainConfig
 from regard.tasks.labelled.layout import Batch, Layout, Unit
 from regard.tasks.labelled.question import Answer, metrics_of
 from regard.tasks.report import Report
@@ -35,22 +35,10 @@ class Reading:
 
     counts = "examples"
 
-    def __init__(
-        self,
-        layout: Layout,
-        examples: Examples,
-        held: Examples,
-        *,
-        batch_tokens: int,
-        auxiliary: float = 0.0,
-        smoothing: float = 0.0,
-        metric: str | None = None,
-    ) -> None:
-        """`auxiliary`: the share of a language model's loss that is added [Radford+ 2018, eq. 5]."""
-        self.layout, self.held, self.batch_tokens = layout, held, batch_tokens
-        self.auxiliary, self.smoothing = auxiliary, smoothing
+    def __init__(self, layout: Layout, examples: Examples, held: Examples, train: ReadTrainConfig) -> None:
+        self.layout, self.held, self.train = layout, held, train
         self.question, self.metrics = layout.question, metrics_of(layout.config.question)
-        self.metric = metric or self.metrics[0]
+        self.metric = self.metrics[0] if train.metric == "default" else train.metric
         if self.metric not in self.metrics:
             task = layout.config.question
             raise UserError(f"there is no metric {self.metric!r} for {task}; choose {', '.join(self.metrics)}")
@@ -69,10 +57,10 @@ class Reading:
         return (self.metric, "higher") if self.held else ("train_loss", "lower")
 
     def batches(self, seed: int, epoch: int) -> list[Names]:
-        return plan(self.lengths, self.lengths, self.batch_tokens, Key(seed, ("batches", epoch)))
+        return plan(self.lengths, self.lengths, self.train.batch_tokens, Key(seed, ("batches", epoch)))
 
     def largest(self) -> Names:
-        every = plan(self.lengths, self.lengths, self.batch_tokens, None)
+        every = plan(self.lengths, self.lengths, self.train.batch_tokens, None)
         return max(every, key=lambda name: self.shape(name).rows * self.shape(name).target)
 
     def shape(self, name: Names) -> Shape:
@@ -89,13 +77,13 @@ class Reading:
         site = Site(key, losses={})
         seen = model.see(batch.items, site)  # type: ignore[operator]
         logits = model.answer(seen, batch.groups, site)  # type: ignore[operator]
-        total, weight = self.question.loss(logits, batch, self.smoothing if key is not None else 0.0)
-        if self.auxiliary:
+        total, weight = self.question.loss(logits, batch, self.train.label_smoothing if key is not None else 0.0)
+        if self.train.lm_loss_weight:  # [Radford+ 2018, eq. 5]
             tokens = batch.items.tokens
             real = torch.arange(tokens.shape[1])[None] < batch.items.lengths[:, None] - 1
             wanted = tokens[:, 1:][real[:, :-1]]
             lost = cross_entropy(model.trunk.head, seen.x[:, :-1][real[:, :-1]], wanted)  # type: ignore[union-attr, arg-type]
-            total = total + self.auxiliary * weight * lost / len(wanted)
+            total = total + self.train.lm_loss_weight * weight * lost / len(wanted)
         return Loss.of(site, total, weight)
 
     def summary(self, recipe: LabelledRecipe, report: Report) -> dict[str, str]:

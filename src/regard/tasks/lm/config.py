@@ -11,6 +11,8 @@ from regard.errors import UserError
 from regard.models.config import GptConfig, RecurrentTextConfig
 from regard.tasks.config import BaseRecipe, TextTrainConfig
 from regard.tasks.options import SearchOptions, listed, option
+from regard.tasks.running_spec import running
+from regard.tasks.spec import lazy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,3 +81,17 @@ class GenerateOptions(SearchOptions):
         if (self.examples or self.template) and not (self.beam or self.sample) and set(drawn) == {None}:
             return replace(self, beam=1).search(own)  # answers are the likeliest tokens
         return super().search(own)
+
+
+LM = running(
+    "lm",
+    purpose="language modelling",
+    plural="language models",
+    recipe=LanguageRecipe,
+    models=GptConfig | RecurrentTextConfig,
+    search=Sample(),
+    form="prompt",
+    runtime=lazy("regard.tasks.lm.runtime:Generator"),
+    run=GenerateOptions,
+    verbs={"generate": {}},
+)

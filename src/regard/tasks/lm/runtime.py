@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-HALF_CHARACTER = "\ufffd"
-
-
 class Generator(Runnable):
     """A language model: `model("Once upon a time")` is what follows."""
 
@@ -243,7 +240,7 @@ class Stream:
         self.put, self.stop, self.done = put, stop, 0
 
     def __call__(self, said: str) -> None:
-        sure = len(said.rstrip(HALF_CHARACTER))
+        sure = len(said.rstrip("\ufffd"))  # which stands for a part of a character
         for text in self.stop:
             held = next((n for n in range(len(text) - 1, 0, -1) if said.endswith(text[:n])), 0)
             sure = min(sure, len(said) - held)

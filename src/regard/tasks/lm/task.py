@@ -51,18 +51,17 @@ class LanguageModelling(TextTask):
         ids: Ids,
         held: Text | None,
         *,
-        context: int,
-        batch_tokens: int,
         apart: bool,
         carry: bool,
         sampled: int = 0,
+        **sizes: int,
     ) -> None:
-        super().__init__(ids, held, context, batch_tokens)
+        super().__init__(ids, held, **sizes)
         self.tokenizer, self.apart, self.carry = tokenizer, apart, carry
         self.some = SomeWords(ids, tokenizer.vocabulary, sampled) if sampled else None
         self.stream = (len(ids) - 1) // self.rows  # the length of each, where a state is carried on
         end = tokenizer.end
-        self.sizes = (tokenizer.vocabulary, end, end, context)  # in one stream, the end of a text begins the next
+        self.sizes = (tokenizer.vocabulary, end, end, self.context)  # in one stream, the end of a text begins the next
 
     def batches(self, seed: int, epoch: int) -> list[Ids]:
         """Where a state is carried on, in as many streams as rows, side by side; else all over the text."""

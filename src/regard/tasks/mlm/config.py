@@ -11,6 +11,8 @@ from regard.errors import UserError
 from regard.models.config import BertConfig
 from regard.tasks.config import BaseRecipe, TextTrainConfig
 from regard.tasks.options import Options, option
+from regard.tasks.running_spec import running
+from regard.tasks.spec import lazy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,3 +45,17 @@ class EncodeOptions(Options):
     num_best: int = option(1, "Tokens for each [MASK], or nearest lines, best first.", "nbest")
     vectors: bool = option(False, "A vector for each line.")
     near: Path | None = option(None, "The nearest lines of this file, with cosines.", kind=Path)
+
+
+MLM = running(
+    "mlm",
+    ("tokenizer", "tokenizer_from", "mask_rate", "whole_word_masking"),
+    purpose="predicting masked tokens, and vectors of texts",
+    plural="encoders",
+    recipe=MaskedRecipe,
+    models=BertConfig,
+    search=Greedy(),
+    runtime=lazy("regard.tasks.mlm.runtime:Encoder"),
+    run=EncodeOptions,
+    verbs={"embed": {"vectors": True}},
+)

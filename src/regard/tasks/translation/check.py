@@ -9,7 +9,6 @@ from hashlib import blake2b
 from itertools import zip_longest
 
 import numpy as np
-from numpy.typing import NDArray
 
 from regard.data.config import PairsConfig
 from regard.data.sample import chunks
@@ -21,7 +20,6 @@ from regard.tasks.translation.config import TranslationRecipe
 from regard.tasks.translation.prepare import exchanged
 from regard.tasks.translation.task import Translation
 
-Digests = NDArray[np.uint64]
 UNEVEN = 5  # times as many words on one side as on the other, beyond a few
 
 
@@ -55,7 +53,7 @@ def sizes(task: Translation, recipe: TranslationRecipe, report: Report) -> dict[
     return {
         "vocabulary": " and ".join(f"{size:,}" for size in dict.fromkeys(tokenizers.sizes)),
         "unknown tokens": rates or "not known without validation data",
-        "left out": str(task.left),
+        "left out": task.left,
     }
 
 
@@ -90,18 +88,14 @@ class PairsReport(Report):
             for script in seen.keys() - {usual, ""}:
                 for number in seen[script]:
                     self.add(f"{script.lower()} letters, where most are {usual.lower()}", file, number)
-        self._again(files[0], np.array(whole), np.array(alone), training)
-        return line
-
-    def _again(self, file: str, whole: Digests, alone: Digests, training: bool) -> None:
         if training:
-            _, first = np.unique(whole, return_index=True)
-            again = np.setdiff1d(np.arange(len(whole)), first, assume_unique=True)
-            self.trained_on.extend(alone.tolist())
+            again = np.setdiff1d(np.arange(line), np.unique(np.array(whole), return_index=True)[1], assume_unique=True)
+            self.trained_on.extend(alone)
         else:
-            again = np.isin(alone, np.array(self.trained_on)).nonzero()[0]
+            again = np.isin(np.array(alone), np.array(self.trained_on)).nonzero()[0]
         for number in again.tolist():
-            self.add("said before" if training else "a source that is also trained on", file, number + 1)
+            self.add("said before" if training else "a source that is also trained on", files[0], number + 1)
+        return line
 
     def _pair(self, files: Sequence[str], line: int, source: str, target: str, alike: bool) -> None:
         """`alike`: both are text."""

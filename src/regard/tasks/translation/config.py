@@ -11,6 +11,7 @@ from regard.models.config import RecurrentConfig, TransformerConfig
 from regard.models.presets import transformer_tiny
 from regard.tasks.config import BaseRecipe, TrainConfig
 from regard.tasks.options import Options, SearchOptions, option
+from regard.tasks.spec import TaskSpec, lazy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,3 +73,23 @@ class TranslationEvaluation(Options):
             raise UserError(f"{chosen[0]} goes with one file of targets")
         if self.choose_head and not self.alignment:
             raise UserError("choose_head compares heads with gold links; give them as alignment")
+
+
+TRANSLATION = TaskSpec(
+    name="translation",
+    purpose="translation",
+    plural="translators",
+    recipe=TranslationRecipe,
+    models=TransformerConfig | RecurrentConfig,
+    search=Beam(max_ratio=3.0),
+    form="source",
+    files=lazy("regard.tasks.translation.prepare:files"),
+    inspect=lazy("regard.tasks.translation.check:inspect"),
+    prepare=lazy("regard.tasks.translation.prepare:prepare"),
+    model=lazy("regard.tasks.warmstart:sized_model"),
+    runtime=lazy("regard.tasks.translation.runtime:Translator"),
+    run=TranslateOptions,
+    evaluate=TranslationEvaluation,
+    verbs={"translate": {}},
+    judge=lazy("regard.tasks.translation.judge:TranslationJudge"),
+)

@@ -12,7 +12,7 @@ from regard.errors import UserError
 from regard.files import write
 from regard.metrics.alignment import parse, pharaoh
 from regard.metrics.resample import paired_bootstrap
-from regard.metrics.text import METRICS, References, pronunciation_error_rate
+from regard.metrics.text import METRICS, References, word_error_rate
 from regard.progress import Progress
 from regard.tasks.options import Texts
 from regard.tasks.runnable import Evaluation
@@ -45,9 +45,10 @@ def evaluate(model: "Translator", options: TranslationEvaluation) -> Evaluation:
         outputs = model.best_of(pairs, progress.update, search)
     _write(options.output, outputs)
     if options.pronunciations:
-        rates = asdict(pronunciation_error_rate(outputs, [ways.split("\t") for ways in targets]))
-        data = {"words": len(sources), "word_error_rate": rates["words"], "phone_error_rate": rates["phones"]}
-        return Evaluation.of(data)
+        phones = [[" ".join(way.split()) for way in ways.split("\t")] for ways in targets]
+        wrong = sum(" ".join(said.split()) not in ways for said, ways in zip(outputs, phones, strict=True))
+        rate = word_error_rate(outputs, phones).value
+        return Evaluation.of({"words": len(sources), "word_error_rate": wrong / len(sources), "phone_error_rate": rate})
     references = list(zip(*read[: len(options.target)], strict=True))
     return _scores(options, outputs, references, rest)
 

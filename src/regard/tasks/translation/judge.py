@@ -1,13 +1,11 @@
 """How good a translator is, for `regard compare`."""
 
 from collections.abc import Sequence
-from itertools import groupby
 from math import inf
-from operator import itemgetter
 from typing import ClassVar
 
 from regard.data.config import PAIR_ENDINGS, PairsConfig
-from regard.data.text import pairs
+from regard.data.text import Pair, pairs
 from regard.errors import UserError
 from regard.metrics.resample import Score, text_score
 from regard.metrics.text import METRICS
@@ -54,8 +52,4 @@ class TranslationJudge(Judge):
 
     def answer(self, model: Translator, asked: Sequence[tuple[str, str | None]]) -> list[str]:
         """Sources with the directions they are to go."""
-        said: list[str] = []
-        for tag, members in groupby(asked, key=itemgetter(1)):
-            model.tag = tag
-            said += model.best([source for source, _ in members])
-        return said
+        return model.best_of(Pair(source, "", tag, 0) for source, tag in asked)

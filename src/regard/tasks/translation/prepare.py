@@ -7,7 +7,6 @@ from contextlib import suppress
 from functools import partial
 from itertools import groupby, islice
 from pathlib import Path
-from typing import Any
 from zlib import crc32
 
 from regard.data.batches import waste
@@ -22,7 +21,7 @@ from regard.files import digest, sealed, unsealed, write
 from regard.shapes import Row
 from regard.tasks.folder import Loaded, has_tokenizers, load_tokenizers, save_tokenizers
 from regard.tasks.translation.config import TranslationRecipe
-from regard.tasks.translation.task import Left, Translation
+from regard.tasks.translation.task import Translation
 
 HELD = ("valid.source", "valid.target", "valid.json")  # held-out pairs, and the sums of their files
 
@@ -39,9 +38,7 @@ def prepare(recipe: TranslationRecipe, folder: Path, base: Loaded | None = None)
     tokenizers = tokenizers_for(recipe.data, folder)
     forget()
     store, left = store_for(recipe.data, tokenizers, folder)
-    held, train = held_out(recipe.data, folder), recipe.train
-    settings: Any = {"batch_tokens": train.batch_tokens, "smoothing": train.label_smoothing, "metric": train.metric}
-    task = Translation(tokenizers, store, held, search=recipe.search, **settings)
+    task = Translation(tokenizers, store, held_out(recipe.data, folder), recipe)
     odd = "validation pairs: source and target seem to have changed places; the score would mislead, so look\n"
     batches = task.batches(recipe.train.seed, 0)
     padding = " and ".join(f"{waste(batches, lengths):.1%}" for lengths in (task.source_lengths, task.target_lengths))
@@ -63,7 +60,7 @@ def tokenizers_for(config: DataConfig, folder: Path) -> Tokenizers:
                 yield from (pair[i] for i in which)
 
     if config.input is not None:
-        other = kind_of(config.input).learned(config.input, side(0))
+        other = kind_of(config.input.kind).learned(config.input, side(0))
         trained = Tokenizers(other, Tokenizer.train(side(1), config.tokenizer))
     elif config.target_tokenizer is None:
         joint = Tokenizer.train(side(0, 1), config.tokenizer, tags)
@@ -75,13 +72,13 @@ def tokenizers_for(config: DataConfig, folder: Path) -> Tokenizers:
     return trained
 
 
-def store_for(config: DataConfig, tokenizers: Tokenizers, folder: Path) -> tuple[Store, Left | None]:
+def store_for(config: DataConfig, tokenizers: Tokenizers, folder: Path) -> tuple[Store, str]:
     """The training pairs as ids, memory-mapped; made once, when it can be told what was left out."""
     if config.hold_out and not _held_whole(folder):
         shutil.rmtree(folder / "store", ignore_errors=True)  # which is written with them
-    left = Left()
+    left = list[str]()
     rows = partial(_rows, config, tokenizers, left, folder)
-    return stored(folder / "store", rows, vocabulary=max(tokenizers.sizes)), left if left.read else None
+    return stored(folder / "store", rows, vocabulary=max(tokenizers.sizes)), "".join(left)
 
 
 def held_out(config: DataConfig, folder: Path) -> list[Pair]:
@@ -124,23 +121,23 @@ def _is_held(source: str, config: DataConfig) -> bool:
     return crc32(source.encode()) < config.hold_out * (1 << 32)
 
 
-def _rows(data: DataConfig, tokenizers: Tokenizers, left: Left, folder: Path) -> Iterator[tuple[Row, Row]]:
-    """What is read of the pairs to train on; the others are set aside."""
-    held: list[Pair] = []
+def _rows(data: DataConfig, tokenizers: Tokenizers, left: list[str], folder: Path) -> Iterator[tuple[Row, Row]]:
+    """What is read of the pairs to train on; the others are set aside, and told in `left` at the end."""
+    held, empty, long = list[Pair](), 0, 0
     for tag, members in groupby(all_pairs(data.train, "encode"), key=lambda pair: pair.tag):
         for chunk in chunks(members):
             ours: list[Pair] = []
             for pair in chunk:
                 (held if _is_held(pair.source, data) else ours).append(pair)
             full = [pair for pair in ours if pair.source.strip() and pair.target.strip()]
-            left.read += len(ours)
-            left.empty += len(ours) - len(full)
+            empty += len(ours) - len(full)
             sources = tokenizers.read([pair.source for pair in full], tag)
             targets = tokenizers.target.encode([pair.target for pair in full])
             for source, target in zip(sources, targets, strict=True):
                 if max(len(source), len(target) + 1) > data.max_length:
-                    left.long += 1
+                    long += 1
                 else:
                     yield source, target
+    left.append(f"left out: {empty:,} with an empty side, {long:,} too long")
     if data.hold_out:
         _write_held(held, data, folder)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,6 @@ from regard.errors import UserError
 from regard.look.look import Look
 from regard.progress import warn
 from regard.shapes import Row
-from regard.tasks.folder import Loaded
 from regard.tasks.options import Texts, listed
 from regard.tasks.runnable import Evaluation, Prediction, Predictions, Runnable, Tick, ids_of, ignore
 from regard.tasks.translation.config import TranslateOptions, TranslationEvaluation
@@ -50,10 +49,6 @@ class Output:
 
 class Translator(Runnable):
     """A translator: `model("I ate an apple")`, `model.attend("an apple").save("fig.svg")`; blank in, blank out."""
-
-    def __init__(self, loaded: Loaded, *, tag: str | None = None, **options: Any) -> None:
-        super().__init__(loaded, **options)
-        self.tag = tag
 
     def __call__(self, texts: str | Texts, **options: Any) -> str | list[str]:
         """The best translation of a text, or of each: `model(texts, beam=5)`."""
@@ -106,13 +101,10 @@ class Translator(Runnable):
         outputs = iter(self.engine.decode(filled, search or self.search, tick=tick))
         return [next(outputs) if len(source) else [] for source in sources]
 
-    def best(self, texts: Texts, tick: Tick = ignore, search: Search | None = None) -> list[str]:
-        """For each text its best hypothesis as text; nothing for a blank one."""
-        return [self.text(each[0]) if each else "" for each in self.hypotheses(texts, tick, search)]
-
     def best_of(self, pairs: Iterable[Pair], tick: Tick = ignore, search: Search | None = None) -> list[str]:
-        """For the source of each pair its best hypothesis as text, in the direction of its tag."""
-        return [text for some in self._directed(pairs) for text in self.best([p.source for p in some], tick, search)]
+        """For the source of each pair its best hypothesis as text, in the direction of its tag; nothing for a blank."""
+        found = (self.hypotheses([pair.source for pair in some], tick, search) for some in self._directed(pairs))
+        return [self.text(each[0]) if each else "" for each in chain.from_iterable(found)]
 
     def likelihood_of(self, pairs: Iterable[Pair], batch_tokens: int) -> tuple[float, int]:
         """The log-probability of all targets together, given their sources, and how many tokens they have."""

@@ -40,41 +40,19 @@ class Pairs:
     target: Padded
 
 
-@dataclass
-class Left:
-    """Pairs left out of training, by reason."""
-
-    read: int = 0
-    empty: int = 0
-    long: int = 0
-
-    def __str__(self) -> str:
-        return f"left out: {self.empty:,} with an empty side, {self.long:,} too long"
-
-
 class Translation:
     """A Task over stored pairs, whose sources already carry tag and end mark."""
 
     counts = "tokens"
     about = ""
-    left: Left | None = None
-    """What was left out, where that was decided in this process."""
+    left = ""
+    """Which pairs were left out, where that was decided in this process."""
 
-    def __init__(
-        self,
-        tokenizers: Tokenizers,
-        store: Store,
-        held: Sequence[Pair],
-        *,
-        batch_tokens: int,
-        search: Search,
-        smoothing: float = 0.0,
-        metric: str = "bleu",
-    ) -> None:
-        if metric not in METRICS:
-            raise UserError(f"there is no metric {metric!r}; choose {', '.join(METRICS)}")
+    def __init__(self, tokenizers: Tokenizers, store: Store, held: Sequence[Pair], recipe: TranslationRecipe) -> None:
         self.tokenizers, self.store, self.held = tokenizers, store, held
-        self.batch_tokens, self.search, self.smoothing, self.metric = batch_tokens, search, smoothing, metric
+        self.train, self.search, self.metric = recipe.train, recipe.search, recipe.train.metric
+        if self.metric not in METRICS:
+            raise UserError(f"there is no metric {self.metric!r}; choose {', '.join(METRICS)}")
         self.source_lengths, self.target_lengths = store.lengths
         self.sizes = (*tokenizers.sizes, tokenizers.source.front)
 
@@ -83,10 +61,10 @@ class Translation:
         return (self.metric, METRICS[self.metric][1]) if self.held else ("train_loss", "lower")
 
     def batches(self, seed: int, epoch: int) -> list[Names]:
-        return plan(self.source_lengths, self.target_lengths, self.batch_tokens, Key(seed, ("batches", epoch)))
+        return plan(self.source_lengths, self.target_lengths, self.train.batch_tokens, Key(seed, ("batches", epoch)))
 
     def largest(self) -> Names:
-        batches = plan(self.source_lengths, self.target_lengths, self.batch_tokens, None)
+        batches = plan(self.source_lengths, self.target_lengths, self.train.batch_tokens, None)
         return max(batches, key=lambda names: self.shape(names).rows * sum(self.shape(names)[1:3]))
 
     def shape(self, name: Names) -> Shape:
@@ -108,7 +86,7 @@ class Translation:
         x, _ = model.advance(tokens[:, :-1], model.encode(batch.source, site), site)  # type: ignore[operator]
         wanted = tokens[:, 1:]
         real = wanted != PADDING
-        smoothing = self.smoothing if key is not None else 0.0
+        smoothing = self.train.label_smoothing if key is not None else 0.0
         total = cross_entropy(model.head, x[real], wanted[real], smoothing)  # type: ignore[arg-type]
         return Loss.of(site, total, float(real.sum()))
 
@@ -139,7 +117,7 @@ class Translation:
         vars(translator)["engine"] = engine
         outputs, references = translator.best_of(pairs), [pair.target for pair in pairs]
         scores = {name: METRICS[name][0](outputs, references).value for name in dict.fromkeys((self.metric, "chrf"))}
-        log_prob, tokens = translator.likelihood_of(pairs, self.batch_tokens)
+        log_prob, tokens = translator.likelihood_of(pairs, self.train.batch_tokens)
         return {**scores, "valid_loss": -log_prob / tokens}
 
 
