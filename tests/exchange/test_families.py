@@ -8,6 +8,7 @@ import copy
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,7 @@ def ours_like(theirs: Any, model: Any) -> dict[str, Tensor]:
     if name_of(theirs) in WRITERS:
         return {"logits": model(TEXT)}
     if name_of(theirs) == "bert":
-        x = model(SOURCE, PARTS)
+        x = model(replace(SOURCE, segments=PARTS))
         found = {"last_hidden_state": x[KEPT]}
         if model.guess is not None:
             found |= {name: model.guess(x)[KEPT] for name in ("logits", "prediction_logits")}
@@ -192,8 +193,6 @@ def test_rates_of_dropout_come_in_and_go_out(name: str) -> None:
 
 
 def test_our_own_models_go_out_too(tmp_path: Path) -> None:
-    from dataclasses import replace
-
     model = build(replace(llama(), vocabulary=WORDS, width=24, num_heads=6, hidden=32, num_layers=2))
     write_folder(tmp_path, model, kind_of(model.config))
     theirs = hf.AutoModelForCausalLM.from_pretrained(tmp_path).eval()

@@ -83,7 +83,8 @@ class Family:
     """Switches and ids of tokens, as they are where a folder does not say; `writes` has what they are here."""
     writes: dict[str, Any]
     """All else that is written: the name of a setting of ours, a function of them all, or what is always the same."""
-    rules: Callable[[Any], list[weights.Rule]]
+    weights: dict[str, str]
+    """Parts of names of our weights, and what they are called there."""
     prefix: str
     """Of their names; it is missing where the trunk alone was saved."""
     ignored: str
@@ -199,7 +200,7 @@ _LLAMA = Family(
         "max_position_embeddings": lambda config: config.context or 2048, "attention_bias": "bias", "mlp_bias": "bias",
         "tie_word_embeddings": "tied", "bos_token_id": "start", "eos_token_id": "end",
     },
-    rules=weights.llama,
+    weights=weights.LLAMA,
     prefix="model.",
     ignored=r"lm_head\.weight|.*rotary_emb\.inv_freq",
 )  # fmt: skip
@@ -224,7 +225,7 @@ _MARIAN = Family(
         "pad_token_id": lambda config: config.start if 0 in (config.start, config.end) else 0, "bos_token_id": "start",
         "max_position_embeddings": 1024,
     },
-    rules=weights.encoder_decoder,
+    weights=weights.PAIR,
     prefix="model.",
     ignored=_REPEATED + r"|.*embed_positions\.weight",
 )  # fmt: skip
@@ -245,7 +246,7 @@ FAMILIES: dict[str, Family] = {
         defaults={"bos_token_id": 50256, "eos_token_id": 50256, "tie_word_embeddings": True},
         writes={"n_inner": "hidden", "n_positions": "position.max_length",
                 "bos_token_id": "start", "eos_token_id": "end", "tie_word_embeddings": "tied"},
-        rules=weights.gpt2,
+        weights=weights.GPT2,
         prefix="transformer.",
         ignored=r"lm_head\.weight|.*\.attn\.(masked_)?bias",
     ),
@@ -266,7 +267,7 @@ FAMILIES: dict[str, Family] = {
             "max_position_embeddings": "position.max_length", "tie_word_embeddings": "tied", "pad_token_id": 0,
             "cls_token_id": "start", "sep_token_id": "end", "mask_token_id": "mask",
         },
-        rules=weights.bert,
+        weights=weights.BERT,
         prefix="bert.",
         ignored=r".*position_ids|cls\.predictions\.decoder\.(weight|bias)",
     ),

@@ -16,11 +16,11 @@ from regard.data.tokenizer import MASK, Tokenizers
 from regard.errors import UserError
 from regard.exchange.families import FAMILIES, NO_MARK, Given
 from regard.exchange.installed import installed
-from regard.exchange.weights import read_weights
+from regard.exchange.weights import LEAD, read_weights, weights_of
 from regard.exchange.words import llama_tokenizer, marian_tokenizers, read_tokenizer
 from regard.files import read_regular, write
 from regard.models.build import MODELS, shapes_of
-from regard.models.config import BertConfig, ReaderConfig
+from regard.models.config import BertConfig, ReaderConfig, TransformerConfig
 from regard.progress import warn
 from regard.shapes import Padded
 from regard.tasks.folder import Loaded, loaded_of, read_json
@@ -73,7 +73,7 @@ def read_folder(folder: Path) -> Loaded:
             if start is not None and end is not None and mask is not None:
                 config = replace(config, start=start, end=end, mask=mask)
         config, longest = _read_sentences(folder, config, longest)
-    weights = read_weights(folder, family.rules(config), shapes_of(config), family.prefix, family.ignored)
+    weights = read_weights(folder, shapes_of(config), family.weights, family.prefix, family.ignored)
     spec, model = spec_of(config), MODELS[type(config)](config)
     model.load_state_dict(weights, strict=False)  # tied tables are stored once
     search = replace(spec.search, never=_never(folder, values))
@@ -133,7 +133,9 @@ def write_folder(folder: Path, model: nn.Module, kind: str) -> None:
     family = FAMILIES[kind]
     config, ours = _in_halves(model.config, {name: p.detach() for name, p in model.named_parameters()})
     values = family.to_theirs(config)
-    theirs = {rule.theirs: rule.to_theirs(ours) for rule in family.rules(config)}
+    theirs = weights_of(ours, family.weights)
+    if family.shape is TransformerConfig:  # which must have one
+        theirs.setdefault(LEAD, torch.zeros(1, config.target_vocabulary))
     for name in family.sinusoids:
         theirs[name] = Sinusoid(config.width, "halves")(torch.arange(values["max_position_embeddings"])).float()
     folder.mkdir(parents=True, exist_ok=True)
@@ -186,7 +188,7 @@ def write_reader(loaded: Loaded, folder: Path, rows: list[list[int]]) -> str:
     # Raises for other shapes.
     values = {**family.to_theirs(config.trunk), "architectures": [f"BertFor{kind}"], **settings}
     trunk = {name.removeprefix("trunk."): p for name, p in ours.items() if name.startswith("trunk.")}
-    theirs = {rule.theirs: rule.to_theirs(trunk) for rule in family.rules(config.trunk)}
+    theirs = weights_of(trunk, family.weights)
     bias = ours["head.bias"] * config.spread + config.center
     theirs |= {f"{head}.weight": ours["head.weight"] * config.spread, f"{head}.bias": bias}
     if config.labels:
