@@ -1,5 +1,6 @@
 """Weights as the native engine holds them: in panels of 16 columns, in float32 or in bytes, without torch."""
 
+import ctypes as c
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -32,32 +33,16 @@ class UnfitError(Exception):
     """Weights that do not belong to the settings."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Settings:
+class Settings(c.Structure):
     """What the engine is told of a model; native/model.hpp has the same fields, in this order."""
 
-    width: int
-    hidden: int
-    heads: int
-    groups: int
-    head: int
-    encoder_layers: int
-    decoder_layers: int
-    source_words: int
-    target_words: int
-    end: int
-    activation: int
-    gated: int
-    rms: int
-    placement: int
-    embedding_norm: int
-    rotary: int
-    context: int
-    bytes: int
-    eps: float
-    scale: float
-    source_scale: float
-    target_scale: float
+    _fields_ = [
+        *((name, c.c_int64) for name in ("width", "hidden", "heads", "groups", "head")),
+        *((name, c.c_int64) for name in ("encoder_layers", "decoder_layers", "source_words", "target_words", "end")),
+        *((name, c.c_int64) for name in ("activation", "gated", "rms", "placement", "embedding_norm", "rotary")),
+        *((name, c.c_int64) for name in ("context", "bytes")),
+        *((name, c.c_double) for name in ("eps", "scale", "source_scale", "target_scale")),
+    ]
 
 
 @dataclass(frozen=True, eq=False)
