@@ -65,32 +65,20 @@ class Family:
 
     architecture: str
     shape: type[ModelConfig]
-    numbers: dict[str, str]
-    """Those that every folder has to give, and what they are here."""
-    fixed: dict[str, Any]
-    """Settings of ours that all of them have."""
-    known: dict[str, Any] = field(default_factory=dict)
-    """Settings of theirs, and the one value that is known here."""
-    rates: dict[str, str]
-    """Rates of dropout, and what they are here; of two that are one here, the last counts."""
-    activation: str = ""
-    """What theirs is called."""
-    positions: str
-    """Their kind."""
-    read: Callable[[Given], dict[str, Any]]
-    """The settings of ours that no table gives."""
-    defaults: dict[str, bool | int]
-    """Switches and ids of tokens, as they are where a folder does not say; `writes` has what they are here."""
-    writes: dict[str, Any]
-    """All else that is written: the name of a setting of ours, a function of them all, or what is always the same."""
-    weights: dict[str, str]
-    """Parts of names of our weights, and what they are called there."""
-    prefix: str
-    """Of their names; it is missing where the trunk alone was saved."""
-    ignored: str
-    """Names that hold nothing of their own, as a pattern."""
-    sinusoids: tuple[str, ...] = ()
-    """Names under which they store what could be computed."""
+    numbers: dict[str, str]  # those that every folder has to give, and what they are here
+    fixed: dict[str, Any]  # settings of ours that all of them have
+    known: dict[str, Any] = field(default_factory=dict)  # settings of theirs, and the one value that is known here
+    rates: dict[str, str]  # of dropout, and what they are here; of two that are one here, the last counts
+    activation: str = ""  # what theirs is called
+    positions: str  # their kind
+    read: Callable[[Given], dict[str, Any]]  # the settings of ours that no table gives
+    defaults: dict[str, bool | int]  # switches and ids, where a folder does not say; `writes` has what they are here
+    writes: dict[
+        str, Any
+    ]  # all else: the name of a setting of ours, a function of them all, or what is always the same
+    weights: dict[str, str]  # parts of names of our weights, and what they are called there
+    ignored: str  # names of weights that hold nothing of their own, as a pattern
+    sinusoids: tuple[str, ...] = ()  # names under which they store what could be computed
 
     def to_ours(self, values: Mapping[str, Any]) -> ModelConfig:
         """Raises UserError with everything that is unknown here."""
@@ -201,7 +189,6 @@ _LLAMA = Family(
         "tie_word_embeddings": "tied", "bos_token_id": "start", "eos_token_id": "end",
     },
     weights=weights.LLAMA,
-    prefix="model.",
     ignored=r"lm_head\.weight|.*rotary_emb\.inv_freq",
 )  # fmt: skip
 _REPEATED = r"lm_head\.weight|model\.(encoder|decoder)\.embed_tokens\.weight"
@@ -226,7 +213,6 @@ _MARIAN = Family(
         "max_position_embeddings": 1024,
     },
     weights=weights.PAIR,
-    prefix="model.",
     ignored=_REPEATED + r"|.*embed_positions\.weight",
 )  # fmt: skip
 
@@ -247,8 +233,7 @@ FAMILIES: dict[str, Family] = {
         writes={"n_inner": "hidden", "n_positions": "position.max_length",
                 "bos_token_id": "start", "eos_token_id": "end", "tie_word_embeddings": "tied"},
         weights=weights.GPT2,
-        prefix="transformer.",
-        ignored=r"lm_head\.weight|.*\.attn\.(masked_)?bias",
+            ignored=r"lm_head\.weight|.*\.attn\.(masked_)?bias",
     ),
     "llama": _LLAMA,
     "bert": Family(
@@ -268,8 +253,7 @@ FAMILIES: dict[str, Family] = {
             "cls_token_id": "start", "sep_token_id": "end", "mask_token_id": "mask",
         },
         weights=weights.BERT,
-        prefix="bert.",
-        ignored=r".*position_ids|cls\.predictions\.decoder\.(weight|bias)",
+            ignored=r".*position_ids|cls\.predictions\.decoder\.(weight|bias)",
     ),
     "marian": _MARIAN,
     "pegasus": replace(  # Marian with its norms before the sub-layers

@@ -41,7 +41,7 @@ def weights_of(ours: Mapping[str, Tensor], names: Mapping[str, str]) -> dict[str
     return weights
 
 
-def read_weights(folder: Path, ours: Shapes, names: Mapping[str, str], prefix: str, ignored: str) -> dict[str, Tensor]:
+def read_weights(folder: Path, ours: Shapes, names: Mapping[str, str], ignored: str) -> dict[str, Tensor]:
     """Every tensor of ours; whatever is missing, left over or of another shape is told at once, before any is read."""
     files, shapes, kinds, problems = dict[str, Path](), dict[str, Shape](), dict[str, str](), list[str]()
     for path in _files(folder):
@@ -54,6 +54,7 @@ def read_weights(folder: Path, ours: Shapes, names: Mapping[str, str], prefix: s
         except (OSError, SafetensorError) as error:
             problems.append(f"{path.name} cannot be read ({error})")
     _raise_any(folder, problems)
+    prefix = f"{next(iter(names.values())).partition('.')[0]}."
     if not any(name.startswith(prefix) for name in shapes):  # the trunk alone was saved
         names = {part: theirs.removeprefix(prefix) for part, theirs in names.items()}
     empty = {name: torch.empty(shape, device="meta") for name, shape in ours.items()}
