@@ -28,7 +28,7 @@ from regard.exchange.huggingface import GENERATION, compare_numbers, kind_of, re
 from regard.exchange.installed import installed
 from regard.exchange.onnx import write_onnx
 from regard.exchange.onnxrun import OnnxModel
-from regard.exchange.vocabulary import write_tokenizer
+from regard.exchange.words import write_tokenizer
 from regard.files import new_folder, write
 from regard.rng import Key
 from regard.shapes import Padded
