@@ -240,13 +240,14 @@ class Preparation:
                 if turned:
                     split = np.concatenate((split[:, 0::2], split[:, 1::2]), 1)
                 to.append(_filled(split, but=0).reshape(heads * _up(size), -1))
-        yield from self._matrix(np.concatenate(weights), np.concatenate(biases))
+        yield from self._panels(np.concatenate(weights))
+        yield _row(np.concatenate(biases))
 
     def _out(self, name: str) -> Iterator[Array]:
         width, heads, head = self.settings.width, self.settings.heads, self.settings.head
         split = self._take(f"{name}.weight", width, heads * head).reshape(width, heads, head)
-        bias = self._bias(f"{name}.bias", width)
-        yield from self._matrix(_filled(split, but=1).reshape(_up(width), -1), _filled(bias))
+        yield from self._panels(_filled(split, but=1).reshape(_up(width), -1))
+        yield _row(_filled(self._bias(f"{name}.bias", width)))
 
     def _norm(self, name: str) -> Iterator[Array]:
         """None where it has no name."""
@@ -263,10 +264,6 @@ class Preparation:
         told = np.full(_up(words), -np.inf, np.float32)
         told[:words] = self._bias(bias, words)
         yield _row(told)
-
-    def _matrix(self, weight: Array, bias: Array) -> Iterator[Array]:
-        yield from self._panels(weight)
-        yield _row(bias)
 
     def _panels(self, weight: Array) -> Iterator[Array]:
         """(columns, depth) by panels of 16 columns: numbers (depth, 16), bytes (depth / 4, 16, 4) and their scales."""
