@@ -16,7 +16,7 @@ import random
 import struct
 import sys
 import tempfile
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from regard.data.config import TokenizerConfig
 from regard.data.tokenizer import Tokenizer, Tokenizers
 from regard.decode.config import Beam, Greedy, Sample, Search
 from regard.engine.native import CJob, NativeEngine
-from regard.engine.prepare import NATIVE, Prepared, prepared_of, write_prepared
+from regard.engine.prepare import NATIVE, Prepared, Settings, prepared_of, write_prepared
 from regard.errors import UserError
 from regard.models.build import build
 from regard.models.config import GptConfig, ModelConfig, TransformerConfig
@@ -52,7 +52,8 @@ def a_model(draw: random.Random) -> tuple[ModelConfig, Prepared]:
 
 
 def decode(prepared: Prepared, draw: random.Random) -> None:
-    engine = NativeEngine(prepared, threads=draw.choice([1, 2]), level=draw.choice([0, 1, 2, None]))
+    engine = NativeEngine(prepared, threads=draw.choice([1, 2]))
+    engine.level = draw.choice([0, 1, 2, engine.level])
     sources = [[draw.randrange(40) for _ in range(draw.randrange(1, 6))] for _ in range(draw.randrange(4))]
     engine.decode(sources, draw.choice(SEARCHES))
 
@@ -87,10 +88,10 @@ def broken_folder(draw: random.Random, config: ModelConfig, prepared: Prepared, 
 def broken_call(draw: random.Random, prepared: Prepared) -> None:
     """Settings, tensors or a job that lie about themselves; what they point at stays real."""
     if draw.random() < 0.4:
-        settings = asdict(prepared.settings)
+        settings = {name: getattr(prepared.settings, name) for name, *_ in Settings._fields_}
         name = draw.choice(list(settings))
         settings[name] = draw.choice(NUMBERS) if isinstance(settings[name], int) else draw.choice(REALS)
-        decode(replace(prepared, settings=replace(prepared.settings, **settings)), draw)
+        decode(replace(prepared, settings=Settings(**settings)), draw)
     elif draw.random() < 0.3:
         arrays = list(prepared.arrays)
         draw.choice(

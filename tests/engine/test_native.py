@@ -145,8 +145,10 @@ def test_bytes_are_near(name: str) -> None:
     """Each weight is off by half a step of its row at most, so log-probabilities are off by little."""
     model, _ = made(name)
     prepared = prepared_of(model, small=True)
-    levels = range(NativeEngine(prepared).level + 1)
-    found = [NativeEngine(prepared, level=level).decode(texts(), SEARCHES["greedy"]) for level in levels]
+    engine, found = NativeEngine(prepared), []
+    for level in range(engine.level + 1):
+        engine.level = level
+        found.append(engine.decode(texts(), SEARCHES["greedy"]))
     reference = TorchEngine(model).decode(texts(), SEARCHES["greedy"])
     for here in found:
         first = [(a[0].tokens[:2], b[0].tokens[:2]) for a, b in zip(here, reference, strict=True)]

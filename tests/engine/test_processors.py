@@ -91,7 +91,8 @@ class Elsewhere:
 def test_aarch64_says_the_same(name: str, small: bool, program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model, _ = made(name)
     prepared = prepared_of(model, small=small)
-    here = NativeEngine(prepared, level=0)
+    here = NativeEngine(prepared)
+    here.level = 0
     monkeypatch.setattr("regard.engine.native.library", lambda *_: Elsewhere(program))
     there = NativeEngine(prepared, threads=2)
     for search in ("greedy", "beam", "cold"):

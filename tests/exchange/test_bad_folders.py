@@ -135,7 +135,7 @@ BAD: dict[str, tuple[Callable[[Path], Any], str]] = {
     "pickle inside": (pickle_under_a_good_name, "model.safetensors .*header"),
     "huge header": (huge_header, "model.safetensors .*header"),
     "cut short": (truncated, "model.safetensors .*header"),
-    "not finite": (lambda f: weights(f, with_nan), "(?s)norm.*finite.*up_proj.*finite"),
+    "not finite": (lambda f: weights(f, with_nan), "(?s)up_proj.*finite.*norm.*finite"),
     "misfit": (
         lambda f: weights(f, misfit),
         "(?s)0.mlp.up_proj.weight .* 12x8.*7.mlp.* 2x2.*norm.weight .*9.* 8",

@@ -193,8 +193,6 @@ def test_rates_of_dropout_come_in_and_go_out(name: str) -> None:
 
 
 def test_our_own_models_go_out_too(tmp_path: Path) -> None:
-    from dataclasses import replace
-
     model = build(replace(llama(), vocabulary=WORDS, width=24, num_heads=6, hidden=32, num_layers=2))
     write_folder(tmp_path, model, kind_of(model.config))
     theirs = hf.AutoModelForCausalLM.from_pretrained(tmp_path).eval()

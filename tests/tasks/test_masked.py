@@ -18,7 +18,7 @@ from regard.attention.config import PositionConfig
 from regard.data.config import MaskedDataConfig, RunningText, TokenizerConfig
 from regard.data.tokenizer import END, MASK, PADDING, START, UNKNOWN, ForeignTokenizer, Tokenizer
 from regard.errors import UserError
-from regard.exchange.vocabulary import library_of
+from regard.exchange.words import library_of
 from regard.models.build import build
 from regard.models.config import BertConfig
 from regard.rng import Key

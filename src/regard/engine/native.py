@@ -4,7 +4,7 @@ import ctypes as c
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import count
 from typing import Any
@@ -26,10 +26,6 @@ SIZES = {"source_places": "source_rows", "target_places": "target_rows", "turns"
 SIZES |= {"tokens": "token_room", "scores": "output_room", "norms": "norm_room"}  # how long what is passed is
 CHeard = c.CFUNCTYPE(c.c_int32, c.c_int64, c.POINTER(c.c_int32), c.c_int64)
 CTold = c.CFUNCTYPE(None, c.c_int64)
-
-
-class CSettings(c.Structure):
-    _fields_ = [(f.name, c.c_int64 if f.type is int else c.c_double) for f in fields(Settings)]
 
 
 class CTensor(c.Structure):
@@ -75,19 +71,16 @@ def together(arrays: Sequence[Array]) -> list[Array]:
 class NativeEngine:
     """Sentences are divided among threads; what a sentence becomes depends on nothing beside it."""
 
-    def __init__(
-        self, model: Prepared, *, threads: int = 1, batch_size: int | None = None, level: int | None = None
-    ) -> None:
+    def __init__(self, model: Prepared, *, threads: int = 1, batch_size: int | None = None) -> None:
         self.model = replace(model, arrays=together(model.arrays))
         self.threads, self.batch_size = threads, batch_size
-        self.library = library(*map(c.sizeof, (CSettings, CTensor, CJob)))
-        self.level = self.library.regard_level() if level is None else level
+        self.library = library(*map(c.sizeof, (Settings, CTensor, CJob)))
+        self.level = self.library.regard_level()
         self.made: Array | None = None
         self.whole: NativeEngine | None = None  # whose model this is, if it is not its own
         arrays, self.handle = self.model.arrays, c.c_void_p()
         tensors = (CTensor * len(arrays))(*(CTensor(a.ctypes.data, *a.shape, a.itemsize) for a in arrays))
-        settings = CSettings(**vars(model.settings))
-        self._call(self.library.regard_open, c.byref(settings), tensors, len(arrays), c.byref(self.handle))
+        self._call(self.library.regard_open, c.byref(model.settings), tensors, len(arrays), c.byref(self.handle))
 
     def on_one_thread(self) -> "NativeEngine":
         """The same model; several such can decode at once."""
@@ -115,11 +108,13 @@ class NativeEngine:
         limits = search.limits(len(sources), [*map(len, sources)], positions, [*map(len, prompts)])
         longest = int(limits.max())
         beam, best = (search.size, search.num_best) if isinstance(search, Beam) else (1, 1)
-        out = Outputs(limits, best)
+        rooms = np.repeat(limits, best)  # of each hypothesis
+        tokens, lengths = np.empty(int(rooms.sum()), np.int32), np.zeros(len(rooms), np.int64)
+        log_probs, scores = np.empty(len(rooms)), np.empty(len(rooms))
         given: dict[str, Array] = {
             **_ragged("prompt", prompts),
             **(_ragged("source", sources) if translates else {}),
-            **vars(out),
+            **dict(limits=limits, tokens=tokens, lengths=lengths, log_probs=log_probs, scores=scores),
             **self._places(max(map(len, sources)), int((limits + [len(prompt) - 1 for prompt in prompts]).max())),
             "norms": _norms(Search(length_penalty=search.length_penalty, length_rule=search.length_rule), longest),
         }
@@ -139,7 +134,10 @@ class NativeEngine:
         with _callbacks(tick, heard) as calls:
             job = CJob(threads=self.threads, batch=batch, **calls, **how)
             self._call(self.library.regard_decode, self.handle, c.byref(job), self.level)
-        return out.hypotheses()
+        starts = (np.cumsum(rooms) - rooms).tolist()
+        rows = zip(starts, lengths.tolist(), log_probs.tolist(), scores.tolist(), strict=True)
+        found = [Hypothesis(tokens[at : at + n].tolist(), p, score) if n else None for at, n, p, score in rows]
+        return [[h for h in found[i : i + best] if h] for i in range(0, len(found), best)]
 
     def _places(self, source: int, target: int) -> dict[str, Array]:
         """Vectors of positions for texts of so many tokens."""
@@ -189,27 +187,6 @@ def _callbacks(tick: Tick, heard: Heard) -> Iterator[dict[str, Any]]:
     finally:
         if failures:
             raise failures[0]
-
-
-class Outputs:
-    """What comes back: for each sentence `best` rows of its limit."""
-
-    def __init__(self, limits: Array, best: int) -> None:
-        size = len(limits) * best
-        self.limits, self.lengths = limits, np.zeros(size, np.int64)
-        self.tokens = np.empty(int(limits.sum()) * best, np.int32)
-        self.log_probs, self.scores = np.empty(size), np.empty(size)
-
-    def hypotheses(self) -> list[list[Hypothesis]]:
-        best = len(self.lengths) // len(self.limits)
-        ends = np.cumsum(np.repeat(self.limits, best))
-        starts = ends - np.repeat(self.limits, best)
-        rows = zip(starts.tolist(), self.lengths.tolist(), self.log_probs.tolist(), self.scores.tolist(), strict=True)
-        found = [
-            Hypothesis(self.tokens[start : start + length].tolist(), log_prob, score) if length else None
-            for start, length, log_prob, score in rows
-        ]
-        return [[h for h in found[i : i + best] if h is not None] for i in range(0, len(found), best)]
 
 
 @lru_cache(maxsize=32)

@@ -1,5 +1,6 @@
 """Weights as the native engine holds them: in panels of 16 columns, in float32 or in bytes, without torch."""
 
+import ctypes as c
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -32,32 +33,16 @@ class UnfitError(Exception):
     """Weights that do not belong to the settings."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Settings:
+class Settings(c.Structure):
     """What the engine is told of a model; native/model.hpp has the same fields, in this order."""
 
-    width: int
-    hidden: int
-    heads: int
-    groups: int
-    head: int
-    encoder_layers: int
-    decoder_layers: int
-    source_words: int
-    target_words: int
-    end: int
-    activation: int
-    gated: int
-    rms: int
-    placement: int
-    embedding_norm: int
-    rotary: int
-    context: int
-    bytes: int
-    eps: float
-    scale: float
-    source_scale: float
-    target_scale: float
+    _fields_ = [
+        *((name, c.c_int64) for name in ("width", "hidden", "heads", "groups", "head")),
+        *((name, c.c_int64) for name in ("encoder_layers", "decoder_layers", "source_words", "target_words", "end")),
+        *((name, c.c_int64) for name in ("activation", "gated", "rms", "placement", "embedding_norm", "rotary")),
+        *((name, c.c_int64) for name in ("context", "bytes")),
+        *((name, c.c_double) for name in ("eps", "scale", "source_scale", "target_scale")),
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,13 +240,14 @@ class Preparation:
                 if turned:
                     split = np.concatenate((split[:, 0::2], split[:, 1::2]), 1)
                 to.append(_filled(split, but=0).reshape(heads * _up(size), -1))
-        yield from self._matrix(np.concatenate(weights), np.concatenate(biases))
+        yield from self._panels(np.concatenate(weights))
+        yield _row(np.concatenate(biases))
 
     def _out(self, name: str) -> Iterator[Array]:
         width, heads, head = self.settings.width, self.settings.heads, self.settings.head
         split = self._take(f"{name}.weight", width, heads * head).reshape(width, heads, head)
-        bias = self._bias(f"{name}.bias", width)
-        yield from self._matrix(_filled(split, but=1).reshape(_up(width), -1), _filled(bias))
+        yield from self._panels(_filled(split, but=1).reshape(_up(width), -1))
+        yield _row(_filled(self._bias(f"{name}.bias", width)))
 
     def _norm(self, name: str) -> Iterator[Array]:
         """None where it has no name."""
@@ -278,10 +264,6 @@ class Preparation:
         told = np.full(_up(words), -np.inf, np.float32)
         told[:words] = self._bias(bias, words)
         yield _row(told)
-
-    def _matrix(self, weight: Array, bias: Array) -> Iterator[Array]:
-        yield from self._panels(weight)
-        yield _row(bias)
 
     def _panels(self, weight: Array) -> Iterator[Array]:
         """(columns, depth) by panels of 16 columns: numbers (depth, 16), bytes (depth / 4, 16, 4) and their scales."""

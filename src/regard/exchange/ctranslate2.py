@@ -8,19 +8,17 @@ from torch import Tensor, nn
 
 from regard.attention.encoding import Learned
 from regard.attention.position import Added, Shaw
-from regard.engine.prepare import refusals
+from regard.engine.prepare import GATED, refusals
 from regard.errors import UserError
 from regard.exchange.installed import installed
 from regard.models.gpt import Gpt
 from regard.models.transformer import Transformer
 from regard.nn.embed import Embedding
-from regard.nn.parts import ACTIVATIONS
 
 ROWS = 1024  # of the table that sinusoids become: CTranslate2 cuts longer sources anyway, unless told not to
 POSITIONS = ("sinusoid", "learned", "rotary", "shaw")
 FLAGS = {"shaw": "relative_position", "alibi": "alibi"}
 FUNCTIONS = {"relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "silu": "SWISH"}
-FUNCTIONS |= {"reglu": "RELU", "geglu": "GELU", "swiglu": "SWISH"}
 
 
 def write_ctranslate2(folder: Path, model: Any, source: list[str], target: list[str], unknown: str) -> None:
@@ -93,8 +91,8 @@ def _shape(config: Any, specs: Any) -> dict[str, Any]:
         "head_dim": attention.head_width,
         "pre_norm": config.placement == "pre",
         "rms_norm": config.norm == "rms",
-        "activation": specs.common_spec.Activation[FUNCTIONS[config.activation]],
-        "ffn_glu": ACTIVATIONS[config.activation][1],
+        "activation": specs.common_spec.Activation[FUNCTIONS[GATED.get(config.activation, config.activation)]],
+        "ffn_glu": config.activation in GATED,
     }
     if place.kind == "rotary":
         interleaved = place.layout == "interleaved"

@@ -28,7 +28,7 @@ from regard.exchange.huggingface import GENERATION, compare_numbers, kind_of, re
 from regard.exchange.installed import installed
 from regard.exchange.onnx import write_onnx
 from regard.exchange.onnxrun import OnnxModel
-from regard.exchange.vocabulary import write_tokenizer
+from regard.exchange.words import write_tokenizer
 from regard.files import new_folder, write
 from regard.rng import Key
 from regard.shapes import Padded
@@ -95,9 +95,17 @@ def _native(loaded: Loaded, folder: Path, rows: Rows, precision: str) -> str:
     write_prepared(folder / NATIVE, prepared_of(loaded.model, small=precision == "int8"))
     save_tokenizers(folder, loaded.words)
     save_settings(folder, loaded.config, loaded.task, loaded.search, loaded.max_length, {})
-    reference, before = _timed(TorchEngine(loaded.model), loaded, rows)
-    outputs, after = _timed(NativeEngine(load_folder(folder).native()), loaded, rows)
-    return f"{precision}: {_compared(loaded, rows, reference, outputs)}, {before / after:.1f} times as fast as torch"
+    before, seconds = _timed(TorchEngine(loaded.model), loaded, rows)
+    after, fewer = _timed(NativeEngine(load_folder(folder).native()), loaded, rows)
+    same = sum(a.tokens == b.tokens for a, b in zip(before, after, strict=True))
+    summary = f"{precision}: {same} of {len(rows)} outputs are the same"
+    if loaded.spec.form == "source":
+        likely = []
+        for outputs in (before, after):
+            targets = [h.tokens[:-1] if h.tokens[-1] == loaded.config.end else h.tokens for h in outputs]
+            likely.append(float(log_probs(loaded.model, rows, targets).sum() / sum(len(h.tokens) for h in outputs)))
+        summary += "; log-probability a token, by the model as it was, {:.4f} before, {:.4f} now".format(*likely)
+    return f"{summary}, {seconds / fewer:.1f} times as fast as torch"
 
 
 def _timed(engine: Engine, loaded: Loaded, rows: Rows) -> tuple[list[Hypothesis], float]:
@@ -105,19 +113,6 @@ def _timed(engine: Engine, loaded: Loaded, rows: Rows) -> tuple[list[Hypothesis]
     began = time.perf_counter()
     outputs = [best[0] for best in engine.decode(rows, loaded.search)]
     return outputs, time.perf_counter() - began
-
-
-def _compared(loaded: Loaded, rows: Rows, before: list[Hypothesis], after: list[Hypothesis]) -> str:
-    """How many outputs are the same, and how likely all are by the model itself, as it was."""
-    same = sum(a.tokens == b.tokens for a, b in zip(before, after, strict=True))
-    summary = f"{same} of {len(rows)} outputs are the same"
-    if loaded.spec.form != "source":
-        return summary
-    likely = []
-    for outputs in (before, after):
-        targets = [h.tokens[:-1] if h.tokens[-1] == loaded.config.end else h.tokens for h in outputs]
-        likely.append(float(log_probs(loaded.model, rows, targets).sum() / sum(len(h.tokens) for h in outputs)))
-    return f"{summary}; log-probability a token, by the model as it was, {likely[0]:.4f} before, {likely[1]:.4f} now"
 
 
 def _huggingface(loaded: Loaded, folder: Path, rows: Rows) -> Checked:

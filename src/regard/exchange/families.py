@@ -65,31 +65,20 @@ class Family:
 
     architecture: str
     shape: type[ModelConfig]
-    numbers: dict[str, str]
-    """Those that every folder has to give, and what they are here."""
-    fixed: dict[str, Any]
-    """Settings of ours that all of them have."""
-    known: dict[str, Any] = field(default_factory=dict)
-    """Settings of theirs, and the one value that is known here."""
-    rates: dict[str, str]
-    """Rates of dropout, and what they are here; of two that are one here, the last counts."""
-    activation: str = ""
-    """What theirs is called."""
-    positions: str
-    """Their kind."""
-    read: Callable[[Given], dict[str, Any]]
-    """The settings of ours that no table gives."""
-    defaults: dict[str, bool | int]
-    """Switches and ids of tokens, as they are where a folder does not say; `writes` has what they are here."""
-    writes: dict[str, Any]
-    """All else that is written: the name of a setting of ours, a function of them all, or what is always the same."""
-    rules: Callable[[Any], list[weights.Rule]]
-    prefix: str
-    """Of their names; it is missing where the trunk alone was saved."""
-    ignored: str
-    """Names that hold nothing of their own, as a pattern."""
-    sinusoids: tuple[str, ...] = ()
-    """Names under which they store what could be computed."""
+    numbers: dict[str, str]  # those that every folder has to give, and what they are here
+    fixed: dict[str, Any]  # settings of ours that all of them have
+    known: dict[str, Any] = field(default_factory=dict)  # settings of theirs, and the one value that is known here
+    rates: dict[str, str]  # of dropout, and what they are here; of two that are one here, the last counts
+    activation: str = ""  # what theirs is called
+    positions: str  # their kind
+    read: Callable[[Given], dict[str, Any]]  # the settings of ours that no table gives
+    defaults: dict[str, bool | int]  # switches and ids, where a folder does not say; `writes` has what they are here
+    writes: dict[
+        str, Any
+    ]  # all else: the name of a setting of ours, a function of them all, or what is always the same
+    weights: dict[str, str]  # parts of names of our weights, and what they are called there
+    ignored: str  # names of weights that hold nothing of their own, as a pattern
+    sinusoids: tuple[str, ...] = ()  # names under which they store what could be computed
 
     def to_ours(self, values: Mapping[str, Any]) -> ModelConfig:
         """Raises UserError with everything that is unknown here."""
@@ -199,8 +188,7 @@ _LLAMA = Family(
         "max_position_embeddings": lambda config: config.context or 2048, "attention_bias": "bias", "mlp_bias": "bias",
         "tie_word_embeddings": "tied", "bos_token_id": "start", "eos_token_id": "end",
     },
-    rules=weights.llama,
-    prefix="model.",
+    weights=weights.LLAMA,
     ignored=r"lm_head\.weight|.*rotary_emb\.inv_freq",
 )  # fmt: skip
 _REPEATED = r"lm_head\.weight|model\.(encoder|decoder)\.embed_tokens\.weight"
@@ -224,8 +212,7 @@ _MARIAN = Family(
         "pad_token_id": lambda config: config.start if 0 in (config.start, config.end) else 0, "bos_token_id": "start",
         "max_position_embeddings": 1024,
     },
-    rules=weights.encoder_decoder,
-    prefix="model.",
+    weights=weights.PAIR,
     ignored=_REPEATED + r"|.*embed_positions\.weight",
 )  # fmt: skip
 
@@ -245,9 +232,8 @@ FAMILIES: dict[str, Family] = {
         defaults={"bos_token_id": 50256, "eos_token_id": 50256, "tie_word_embeddings": True},
         writes={"n_inner": "hidden", "n_positions": "position.max_length",
                 "bos_token_id": "start", "eos_token_id": "end", "tie_word_embeddings": "tied"},
-        rules=weights.gpt2,
-        prefix="transformer.",
-        ignored=r"lm_head\.weight|.*\.attn\.(masked_)?bias",
+        weights=weights.GPT2,
+            ignored=r"lm_head\.weight|.*\.attn\.(masked_)?bias",
     ),
     "llama": _LLAMA,
     "bert": Family(
@@ -266,9 +252,8 @@ FAMILIES: dict[str, Family] = {
             "max_position_embeddings": "position.max_length", "tie_word_embeddings": "tied", "pad_token_id": 0,
             "cls_token_id": "start", "sep_token_id": "end", "mask_token_id": "mask",
         },
-        rules=weights.bert,
-        prefix="bert.",
-        ignored=r".*position_ids|cls\.predictions\.decoder\.(weight|bias)",
+        weights=weights.BERT,
+            ignored=r".*position_ids|cls\.predictions\.decoder\.(weight|bias)",
     ),
     "marian": _MARIAN,
     "pegasus": replace(  # Marian with its norms before the sub-layers

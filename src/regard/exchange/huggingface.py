@@ -9,18 +9,18 @@ from typing import Any
 
 import torch
 from safetensors.torch import save
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.attention.encoding import Sinusoid
 from regard.data.tokenizer import MASK, Tokenizers
 from regard.errors import UserError
 from regard.exchange.families import FAMILIES, NO_MARK, Given
 from regard.exchange.installed import installed
-from regard.exchange.weights import read_weights
+from regard.exchange.weights import LEAD, read_weights, weights_of
 from regard.exchange.words import llama_tokenizer, marian_tokenizers, read_tokenizer
 from regard.files import read_regular, write
 from regard.models.build import MODELS, shapes_of
-from regard.models.config import BertConfig, ReaderConfig
+from regard.models.config import BertConfig, ReaderConfig, TransformerConfig
 from regard.progress import warn
 from regard.shapes import Padded
 from regard.tasks.folder import Loaded, loaded_of, read_json
@@ -73,7 +73,7 @@ def read_folder(folder: Path) -> Loaded:
             if start is not None and end is not None and mask is not None:
                 config = replace(config, start=start, end=end, mask=mask)
         config, longest = _read_sentences(folder, config, longest)
-    weights = read_weights(folder, family.rules(config), shapes_of(config), family.prefix, family.ignored)
+    weights = read_weights(folder, shapes_of(config), family.weights, family.ignored)
     spec, model = spec_of(config), MODELS[type(config)](config)
     model.load_state_dict(weights, strict=False)  # tied tables are stored once
     search = replace(spec.search, never=_never(folder, values))
@@ -128,21 +128,21 @@ def _tokenizers(folder: Path, config: Any) -> Tokenizers | None:
     return None if tokenizer is None else Tokenizers(tokenizer, tokenizer)
 
 
-def write_folder(folder: Path, model: nn.Module, kind: str) -> None:
-    """As `transformers` reads it; raises UserError with what that kind of model cannot have."""
+def write_folder(
+    folder: Path, model: Any, kind: str, settings: Mapping[str, Any] = {}, more: Mapping[str, Tensor] = {}
+) -> None:
+    """As `transformers` reads it, with more settings and weights; raises UserError with what that kind cannot have."""
     family = FAMILIES[kind]
     config, ours = _in_halves(model.config, {name: p.detach() for name, p in model.named_parameters()})
     values = family.to_theirs(config)
-    theirs = {rule.theirs: rule.to_theirs(ours) for rule in family.rules(config)}
+    theirs = {**weights_of(ours, family.weights), **more}
+    if family.shape is TransformerConfig:  # which must have one
+        theirs.setdefault(LEAD, torch.zeros(1, config.target_vocabulary))
     for name in family.sinusoids:
         theirs[name] = Sinusoid(config.width, "halves")(torch.arange(values["max_position_embeddings"])).float()
     folder.mkdir(parents=True, exist_ok=True)
-    _write(folder, kind, values, theirs)
-
-
-def _write(folder: Path, kind: str, values: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
-    write(folder / "model.safetensors", save({name: x.contiguous() for name, x in weights.items()}, {"format": "pt"}))
-    write(folder / "config.json", json.dumps({"model_type": kind, **values}, indent=1).encode())
+    write(folder / "model.safetensors", save({name: x.contiguous() for name, x in theirs.items()}, {"format": "pt"}))
+    write(folder / "config.json", json.dumps({"model_type": kind, **values, **settings}, indent=1).encode())
 
 
 def _in_halves(config: Any, weights: Mapping[str, Tensor]) -> tuple[Any, Mapping[str, Tensor]]:
@@ -181,18 +181,14 @@ def write_reader(loaded: Loaded, folder: Path, rows: list[list[int]]) -> str:
     config: Any = loaded.config
     if reason := _unfit(config):
         raise UserError(f"no kind of model there is like this one: {reason}")
-    kind, head, settings = HEADS[config.question]
-    family, ours = FAMILIES["bert"], {name: p.detach() for name, p in loaded.model.named_parameters()}
-    # Raises for other shapes.
-    values = {**family.to_theirs(config.trunk), "architectures": [f"BertFor{kind}"], **settings}
-    trunk = {name.removeprefix("trunk."): p for name, p in ours.items() if name.startswith("trunk.")}
-    theirs = {rule.theirs: rule.to_theirs(trunk) for rule in family.rules(config.trunk)}
-    bias = ours["head.bias"] * config.spread + config.center
-    theirs |= {f"{head}.weight": ours["head.weight"] * config.spread, f"{head}.bias": bias}
+    kind, name, settings = HEADS[config.question]
+    settings = {"architectures": [f"BertFor{kind}"], **settings}
     if config.labels:
-        values["id2label"] = {str(i): label for i, label in enumerate(config.labels)}
-        values["label2id"] = {label: i for i, label in enumerate(config.labels)}
-    _write(folder, "bert", values, theirs)
+        settings["id2label"] = {str(i): label for i, label in enumerate(config.labels)}
+        settings["label2id"] = {label: i for i, label in enumerate(config.labels)}
+    weight, bias = (p.detach() * config.spread for p in (loaded.model.head.weight, loaded.model.head.bias))
+    head = {f"{name}.weight": weight, f"{name}.bias": bias + config.center}
+    write_folder(folder, loaded.model.trunk, "bert", settings, head)
     return f"BertFor{kind}, {compare_numbers(_answers(loaded, folder, rows, kind), 'answers to')}"
 
 

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from regard.attention.encoding import Index, Learned, Sinusoid
 from regard.attention.multihead import MultiheadAttention
 from regard.attention.position import Added, AddedToProjections, Alibi, Position, Rotary, Shaw
-from regard.attention.score import MLP, Additive, Bilinear, Dot, ScaledDot, Score
+from regard.attention.score import MLP, Additive, Bilinear, Dot, ScaledDot
 from regard.exchange.installed import installed
 from regard.nn.embed import Embedding, OutputHead
 from regard.nn.parts import ACTIVATIONS, FeedForward, Residual
@@ -27,6 +27,7 @@ from regard.nn.stack import Block, Stack
 
 Value = str | int | float | list[int] | Tensor | NDArray[Any]  # the name of a value, or a constant
 Pair = tuple[str, str]
+Memory = tuple[list[Pair], str]  # keys and values of each layer, and the mask of all
 OPSET, IR = 20, 9  # the first with Gelu, and the format of files of its time: runtimes since 2024 read them
 
 
@@ -173,7 +174,9 @@ def memorise(g: Graph, layer: MultiheadAttention, x: str, positions: str | None 
     if positions is not None:
         k = _placed(g, layer.position, k, positions)
         v = _placed(g, layer.position, v, positions) if isinstance(layer.position, AddedToProjections) else v
-    return _score_side(g, layer.score, "keys", k), v
+    if isinstance(layer.score, MLP | Bilinear):
+        k = apply(g, layer.score.from_key if isinstance(layer.score, MLP) else layer.score.to_query_space, k)
+    return k, v
 
 
 def attend(g: Graph, layer: MultiheadAttention, x: str, memory: Pair, mask: str, at: Pair | None = None) -> str:
@@ -184,25 +187,21 @@ def attend(g: Graph, layer: MultiheadAttention, x: str, memory: Pair, mask: str,
     if heads != groups:
         shared = np.repeat(np.arange(groups), heads // groups)
         memory = g("Gather", memory[0], shared, axis=1), g("Gather", memory[1], shared, axis=1)
-    scores = g("Add", _pairs(g, layer, _score_side(g, layer.score, "queries", q), memory[0]), mask)
+    scores = g("Add", _pairs(g, layer, q, memory[0]), mask)
     far = g("Sub", at[1], g("Unsqueeze", at[0], [1])) if at else ""  # (T, S)
     if isinstance(position, Alibi):
         slopes = position.slopes.view(-1, 1, 1)
         scores = g("Sub", scores, g("Mul", g.cast(g("Abs", far), "FLOAT"), slopes))
-    if not isinstance(position, Shaw):
-        return _joined(g, layer, g("MatMul", g("Softmax", scores), memory[1]))
-    row = g("Add", g("Clip", far, -position.clip, position.clip), position.clip)
-    asked = g("Unsqueeze", g("Mul", q, layer.config.head_width**-0.5), [3])  # -> (B, H, T, 1, D)
-    near = g("Transpose", g("Gather", position.key_table, row), perm=[0, 2, 1])  # (T, S, D) -> (T, D, S)
-    weights = g("Softmax", g("Add", scores, g("Squeeze", g("MatMul", asked, near), [3])))
-    mixed = g("MatMul", g("Unsqueeze", weights, [3]), g("Gather", position.value_table, row))  # -> (B, H, T, 1, D)
-    return _joined(g, layer, g("Add", g("MatMul", weights, memory[1]), g("Squeeze", mixed, [3])))
-
-
-def _score_side(g: Graph, score: Score, side: str, x: str) -> str:
-    if isinstance(score, MLP):
-        return apply(g, score.from_key if side == "keys" else score.from_query, x)
-    return apply(g, score.to_query_space, x) if isinstance(score, Bilinear) and side == "keys" else x
+    if isinstance(position, Shaw):
+        row = g("Add", g("Clip", far, -position.clip, position.clip), position.clip)
+        asked = g("Unsqueeze", g("Mul", q, layer.config.head_width**-0.5), [3])  # -> (B, H, T, 1, D)
+        near = g("Transpose", g("Gather", position.key_table, row), perm=[0, 2, 1])  # (T, S, D) -> (T, D, S)
+        weights = g("Softmax", g("Add", scores, g("Squeeze", g("MatMul", asked, near), [3])))
+        mixed = g("MatMul", g("Unsqueeze", weights, [3]), g("Gather", position.value_table, row))  # -> (B, H, T, 1, D)
+        x = g("Add", g("MatMul", weights, memory[1]), g("Squeeze", mixed, [3]))
+    else:
+        x = g("MatMul", g("Softmax", scores), memory[1])
+    return apply(g, layer.to_out, g("Reshape", g("Transpose", x, perm=[0, 2, 1, 3]), [0, 0, -1]))
 
 
 def _pairs(g: Graph, layer: MultiheadAttention, q: str, k: str) -> str:
@@ -210,7 +209,8 @@ def _pairs(g: Graph, layer: MultiheadAttention, q: str, k: str) -> str:
     if not isinstance(score, MLP):
         width = layer.config.width if layer.config.projection is None else layer.config.head_width
         return g("MatMul", g("Mul", q, float(score.scale(width) or 1.0)), g("Transpose", k, perm=[0, 1, 3, 2]))
-    x = g("Tanh", g("Add", g("Unsqueeze", q, [3]), g("Unsqueeze", k, [2])))  # -> (B, H, T, S, A)
+    q = g("Unsqueeze", apply(g, score.from_query, q), [3])
+    x = g("Tanh", g("Add", q, g("Unsqueeze", k, [2])))  # -> (B, H, T, S, A)
     for hidden in score.layers:
         x = g("Tanh", apply(g, hidden, x))
     return g("Squeeze", apply(g, score.to_score, x), [4])
@@ -220,20 +220,10 @@ def _split(g: Graph, x: str, heads: int) -> str:
     return g("Transpose", g("Reshape", x, [0, 0, heads, -1]), perm=[0, 2, 1, 3])  # -> (B, H, T, D)
 
 
-def _joined(g: Graph, layer: MultiheadAttention, x: str) -> str:
-    return apply(g, layer.to_out, g("Reshape", g("Transpose", x, perm=[0, 2, 1, 3]), [0, 0, -1]))
-
-
 def stack(
-    g: Graph,
-    trunk: Stack,
-    x: str,
-    at: Pair,
-    mask: str,
-    past: list[Pair] | None = None,
-    memory: tuple[list[Pair], str] | None = None,
+    g: Graph, trunk: Stack, x: str, at: Pair, mask: str, past: list[Pair] | None = None, memory: Memory | None = None
 ) -> tuple[str, list[Pair]]:
-    """The trunk's output, and what its layers keep of all so far; a memory comes with its mask."""
+    """The trunk's output, and what its layers keep of all so far."""
     kept = []
     for i, block in enumerate(trunk.blocks):
         assert isinstance(block, Block)
