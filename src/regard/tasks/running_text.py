@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -34,6 +34,7 @@ TEXTS = {f"wikitext2/{split}": f"wikitext2/{split}.txt" for split in ("train", "
 TEXTS |= {"tinyshakespeare/all": "tinyshakespeare/input.txt", "multi30k/en/train": "multi30k/raw/train.en", **CORPORA}
 Piece = tuple[str, bool]  # of text, and whether a document ends with it
 Ids = NDArray[Any]
+M = TypeVar("M", bound=nn.Module)
 REHEARSED = 20  # windows by which an evaluation is timed
 
 
@@ -46,7 +47,7 @@ class Text:
     words: int
 
 
-class TextTask:
+class TextTask(Generic[M]):
     """What tasks over one long row of ids share, in which an end mark follows every document."""
 
     counts = "tokens"
@@ -75,7 +76,7 @@ class TextTask:
         order = draw.permutation(len(starts))
         return [starts[order[(np.arange(self.rows) + i * self.rows) % len(order)]] for i in range(count)]
 
-    def score(self, model: nn.Module, text: Text) -> dict[str, float]:
+    def score(self, model: M, text: Text) -> dict[str, float]:
         """Metrics on a text."""
         raise NotImplementedError  # abstract
 
@@ -95,11 +96,11 @@ class TextTask:
         return {"tokens": tokens, "vocabulary": f"{self.sizes[0]:,}", "unknown tokens": unknown}
 
     @torch.no_grad()
-    def evaluate(self, model: nn.Module, engine: Engine) -> dict[str, float]:
+    def evaluate(self, model: M, engine: Engine) -> dict[str, float]:
         return {} if self.held is None else self.score(model, self.held)
 
     @torch.no_grad()
-    def rehearse(self, model: nn.Module, engine: Engine) -> float:
+    def rehearse(self, model: M, engine: Engine) -> float:
         if self.held is None:
             return 0.0
         some = replace(self.held, ids=self.held.ids[: REHEARSED * self.context])

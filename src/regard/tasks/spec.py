@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from regard.tasks.folder import Loaded
     from regard.tasks.judging import Judge
     from regard.tasks.runnable import Runnable
-    from regard.tasks.task import Task
+    from regard.tasks.task import AnyTask
 
 
 def lazy(name: str) -> Callable[..., Any]:
@@ -46,7 +46,7 @@ class TaskSpec:
     """The data files that a recipe names."""
     inspect: Callable[[Sequence[Any], Sequence[Any]], Report] = lambda train, valid: Report()
     """Problems of the data to train and to validate on; by default, reading them says all that can be wrong."""
-    prepare: "Callable[[Any, Path, Loaded | None], Task]"
+    prepare: "Callable[[Any, Path, Loaded | None], AnyTask]"
     """From a recipe, the folder of the run and the model that it begins with to what is trained."""
     model: "Callable[[Any, Any, Path, Loaded | None], nn.Module]"
     """From the same and the task to the model, with initial weights or those that it begins with."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 from torch import Tensor, nn
 
@@ -11,6 +11,7 @@ from regard.engine.engine import Engine
 from regard.rng import Key
 from regard.tasks.report import Report
 
+M = TypeVar("M", bound=nn.Module, contravariant=True)  # a kind of model
 Direction = Literal["higher", "lower"]
 Carry = dict[str, Tensor]  # by name, rows first: what a model remembers from one batch to the next
 
@@ -40,7 +41,7 @@ class Shape(NamedTuple):
     target_tokens: int
 
 
-class Task(Protocol):
+class Task(Protocol[M]):
     """Batches, what a model loses on one, and how good a model is."""
 
     counts: str
@@ -67,14 +68,17 @@ class Task(Protocol):
     def shape(self, name: Any) -> Shape:
         """How large a batch is."""
 
-    def loss(self, model: nn.Module, batch: Any, carry: Carry | None, key: Key | None) -> Loss:
+    def loss(self, model: M, batch: Any, carry: Carry | None, key: Key | None) -> Loss:
         """What is minimised; with a key, dropout is on."""
 
-    def evaluate(self, model: nn.Module, engine: Engine) -> dict[str, float]:
+    def evaluate(self, model: M, engine: Engine) -> dict[str, float]:
         """Metrics on the validation data."""
 
     def summary(self, recipe: Any, report: Report) -> dict[str, str]:
         """What there is to train on, for `regard check`; problems that only the task sees are added to the report."""
 
-    def rehearse(self, model: nn.Module, engine: Engine) -> float:
+    def rehearse(self, model: M, engine: Engine) -> float:
         """Seconds that an evaluation will take, from a model that has learned nothing yet."""
+
+
+AnyTask = Task[Any]

@@ -25,7 +25,7 @@ from regard.nn.lora import state_of
 from regard.progress import Progress
 from regard.rng import Key
 from regard.tasks.config import TrainConfig
-from regard.tasks.task import Task
+from regard.tasks.task import AnyTask
 from regard.training.checkpoint import TrainState, Weights, check_finite, fill_with_mean, newest, steps_in
 from regard.training.distributed import ALONE, LostRankError, SharedEngine, World, sum_gradients
 from regard.training.optimizer import Optimizer
@@ -57,7 +57,7 @@ class Trainer:
 
     def __init__(
         self,
-        task: Task,
+        task: AnyTask,
         model: nn.Module,
         config: TrainConfig,
         folder: Path,

@@ -22,7 +22,7 @@ from regard.errors import UserError
 from regard.files import sealed, unsealed, write
 from regard.rng import Key
 from regard.tasks.config import TrainConfig
-from regard.tasks.task import Shape, Task
+from regard.tasks.task import AnyTask, Shape
 
 # PyTorch's formulas, which know the fused kernels of GPUs only by name.
 _flash = "_scaled_dot_product_flash_attention{}"
@@ -123,7 +123,7 @@ def terms(shape: Shape) -> list[float]:
 
 
 def make_plan(
-    task: Task, probe: nn.Module, config: TrainConfig, update: Callable[[int], object], rehearse: Callable[[], float]
+    task: AnyTask, probe: nn.Module, config: TrainConfig, update: Callable[[int], object], rehearse: Callable[[], float]
 ) -> Plan:
     """Tries the largest batch, counts its work, and times throw-away updates of a probe."""
     try_largest(task, probe)
@@ -150,7 +150,7 @@ def timed(update: Callable[[int], object], trials: int) -> float:
     return (time.perf_counter() - began) / trials
 
 
-def try_largest(task: Task, model: nn.Module) -> None:
+def try_largest(task: AnyTask, model: nn.Module) -> None:
     """Better now than in the last hour."""
     name = task.largest()
     try:
@@ -165,7 +165,7 @@ def try_largest(task: Task, model: nn.Module) -> None:
         ) from error
 
 
-def count_flops(task: Task, model: nn.Module) -> list[float]:
+def count_flops(task: AnyTask, model: nn.Module) -> list[float]:
     """Coefficients of `terms`, from counted batches: matrix products are polynomials of a batch's shape."""
     names = sorted(task.batches(0, 0), key=task.shape)
     chosen = [names[i * (len(names) - 1) // 15] for i in range(16)]

@@ -25,7 +25,7 @@ from regard.progress import duration, say
 from regard.tasks.config import BaseRecipe
 from regard.tasks.folder import Loaded, has_tokenizers, load_tokenizers, save_model, save_tokenizers
 from regard.tasks.registry import TASKS, read_recipe
-from regard.tasks.task import Task
+from regard.tasks.task import AnyTask
 from regard.training.checkpoint import TrainState, log_entries, steps_in
 from regard.training.distributed import ALONE, World
 from regard.training.launch import AS_FOUND, Cores, keep_step, settle
@@ -66,7 +66,7 @@ class Run:
         return None if self.begins_with is None else self.models.load_any(self.begins_with)
 
     @cached_property
-    def task(self) -> Task:
+    def task(self) -> AnyTask:
         return TASKS[self.recipe.task].prepare(self.recipe, self.out, self.base)
 
     def inputs(self) -> list[Path]:
@@ -168,7 +168,7 @@ def _train(run: Run, cores: Cores, companion: Sequence[str], report: Report | No
     say(f"done: best {metric} {state.best:.2f} at step {state.best_step}; the model is in {out}")
 
 
-def _card(recipe: BaseRecipe, task: Task, plan: Plan, state: TrainState, folder: Path) -> str:
+def _card(recipe: BaseRecipe, task: AnyTask, plan: Plan, state: TrainState, folder: Path) -> str:
     """The model card, in Markdown: what a model is, what it was trained on, what it cost, how good it is."""
     entries = (entry for entry in log_entries(folder / "metrics.jsonl") if entry.get("step") == state.best_step)
     best: dict[str, float] = next((entry for entry in entries if entry.get(task.primary[0]) == state.best), {})

@@ -1,14 +1,14 @@
 """Both ways: every token is told from those before it, and again from those after it [Peters+ 2018, section 3.1]."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.attention.site import Site
 from regard.data.tokenizer import PADDING, Tokenizer
+from regard.models.elmo import Elmo
 from regard.nn.loss import cross_entropy
 from regard.rng import Key
 from regard.shapes import Padded
@@ -30,7 +30,7 @@ def prepare(recipe: BilmRecipe, folder: Path, base: Loaded | None = None) -> "Bo
     return BothWays(tokenizer, ids, held, context=data.context, batch_tokens=recipe.train.batch_tokens)
 
 
-class BothWays(TextTask):
+class BothWays(TextTask[Elmo]):
     """A window of text is read between marks, as a sentence will be; marks, which any window may get, are not told."""
 
     def __init__(self, tokenizer: Tokenizer, ids: Ids, held: Text | None, *, context: int, batch_tokens: int) -> None:
@@ -41,12 +41,12 @@ class BothWays(TextTask):
     def load(self, name: Ids) -> Padded:
         return framed(self.ids, name, self.context, *self.sizes[1:3])
 
-    def loss(self, model: nn.Module, batch: Padded, carry: Carry | None, key: Key | None) -> Loss:
+    def loss(self, model: Elmo, batch: Padded, carry: Carry | None, key: Key | None) -> Loss:
         site = Site(key, losses={})
         forward, backward, count = _told(model, batch, site)
         return Loss.of(site, forward + backward, 2.0 * count)
 
-    def score(self, model: nn.Module, text: Text) -> dict[str, float]:
+    def score(self, model: Elmo, text: Text) -> dict[str, float]:
         return tell_both_ways(model, text.ids[1:], self.context, self.rows)
 
 
@@ -70,7 +70,7 @@ def framed(ids: Ids, starts: Ids, context: int, start: int, end: int) -> Padded:
 
 
 @torch.no_grad()
-def tell_both_ways(model: Any, ids: Ids, context: int, rows: int, tick: Tick = ignore) -> dict[str, float]:
+def tell_both_ways(model: Elmo, ids: Ids, context: int, rows: int, tick: Tick = ignore) -> dict[str, float]:
     """Nats for each token, in windows side by side: told from those before it, from those after it, and their mean."""
     starts, lost = np.arange(0, len(ids), context - MARKS), np.zeros(2)
     for at in range(0, len(starts), rows):
@@ -82,7 +82,7 @@ def tell_both_ways(model: Any, ids: Ids, context: int, rows: int, tick: Tick = i
     return {"loss": (forward_nats + backward_nats) / 2, "forward": forward_nats, "backward": backward_nats}
 
 
-def _told(model: Any, texts: Padded, site: Site) -> tuple[Tensor, Tensor, int]:
+def _told(model: Elmo, texts: Padded, site: Site) -> tuple[Tensor, Tensor, int]:
     """Nats lost on all tokens between the marks, forward and backward, and how many these are."""
     forth, back = model.both(texts, site)
     between = torch.arange(2, texts.tokens.shape[1])[None] < texts.lengths[:, None]  # (B, T - 2)

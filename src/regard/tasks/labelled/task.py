@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
 
 from regard.attention.site import Site
 from regard.data.batches import plan
@@ -16,6 +15,7 @@ from regard.data.examples import Example
 from regard.engine.engine import Engine
 from regard.errors import UserError
 from regard.metrics.labels import label_scores
+from regard.models.reader import Reader
 from regard.nn.loss import cross_entropy
 from regard.rng import Key
 from regard.tasks.labelled.config import LabelledRecipe, ReadTrainConfig
@@ -73,16 +73,16 @@ class Reading:
     def load(self, name: Names) -> Batch:
         return Batch.of([self.units[i] for i in name])
 
-    def loss(self, model: nn.Module, batch: Batch, carry: Carry | None, key: Key | None) -> Loss:
+    def loss(self, model: Reader, batch: Batch, carry: Carry | None, key: Key | None) -> Loss:
         site = Site(key, losses={})
-        seen = model.see(batch.items, site)  # type: ignore[operator]
-        logits = model.answer(seen, batch.groups, site)  # type: ignore[operator]
+        seen = model.see(batch.items, site)
+        logits = model.answer(seen, batch.groups, site)
         total, weight = self.question.loss(logits, batch, self.train.label_smoothing if key is not None else 0.0)
         if self.train.lm_loss_weight:  # [Radford+ 2018, eq. 5]
             tokens = batch.items.tokens
             real = torch.arange(tokens.shape[1])[None] < batch.items.lengths[:, None] - 1
             wanted = tokens[:, 1:][real[:, :-1]]
-            lost = cross_entropy(model.trunk.head, seen.x[:, :-1][real[:, :-1]], wanted)  # type: ignore[union-attr, arg-type]
+            lost = cross_entropy(model.trunk.head, seen.x[:, :-1][real[:, :-1]], wanted)
             total = total + self.train.lm_loss_weight * weight * lost / len(wanted)
         return Loss.of(site, total, weight)
 
@@ -97,22 +97,22 @@ class Reading:
             rows["labels"] = ", ".join(f"{label}: {counts[i]:,}" for i, label in enumerate(config.labels))
         return rows
 
-    def evaluate(self, model: nn.Module, engine: Engine) -> dict[str, float]:
+    def evaluate(self, model: Reader, engine: Engine) -> dict[str, float]:
         return self.scores(model, self.held) if self.held else {}
 
-    def rehearse(self, model: nn.Module, engine: Engine) -> float:
+    def rehearse(self, model: Reader, engine: Engine) -> float:
         some = self.held[:: max(1, len(self.held) // REHEARSED)]
         began = time.perf_counter()
         answers(model, self.layout, some)
         return (time.perf_counter() - began) * len(self.held) / max(1, len(some))
 
-    def scores(self, model: nn.Module, examples: Examples) -> dict[str, float]:
+    def scores(self, model: Reader, examples: Examples) -> dict[str, float]:
         said = [answer.said for answer in answers(model, self.layout, examples)]
         return label_scores(self.metrics, said, [self.question.wanted(example) for example in examples])
 
 
 @torch.no_grad()
-def answers(model: Any, layout: Layout, examples: Examples, tokens: int = 4096, tick: Tick = ignore) -> list[Answer]:
+def answers(model: Reader, layout: Layout, examples: Examples, tokens: int = 4096, tick: Tick = ignore) -> list[Answer]:
     """Of each example, in order."""
     units = list(layout.units([example._replace(answer=None) for example in examples]))
     lengths = np.array([len(unit) * max(len(row.ids) for row in unit) for unit in units], np.int64)

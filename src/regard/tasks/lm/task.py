@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.attention.site import Site
 from regard.data.tokenizer import Tokenizer
 from regard.models.config import RecurrentTextConfig
 from regard.models.lstm import RecurrentText
+from regard.models.writer import LanguageModel
 from regard.nn.loss import SomeWords, cross_entropy
 from regard.rng import Key
 from regard.tasks.folder import Loaded
@@ -21,6 +22,7 @@ from regard.tasks.runnable import Tick, ignore
 from regard.tasks.running_text import Ids, Text, TextTask, held_out, ids_for, tokenizer_for
 from regard.tasks.task import Carry, Loss
 
+Model = LanguageModel[Any]
 ONWARD = 1024  # tokens that a carried state reads at once
 
 
@@ -42,7 +44,7 @@ class Window:
     """Whether nothing precedes it."""
 
 
-class LanguageModelling(TextTask):
+class LanguageModelling(TextTask[Model]):
     """Every token is told from those before it."""
 
     def __init__(
@@ -74,30 +76,30 @@ class LanguageModelling(TextTask):
         index = name[:, None] + np.arange(self.context + 1)
         return Window(torch.from_numpy(self.ids[index].astype(np.int64)), int(name[0]) % self.stream == 0)
 
-    def loss(self, model: nn.Module, batch: Window, carry: Carry | None, key: Key | None) -> Loss:
+    def loss(self, model: Model, batch: Window, carry: Carry | None, key: Key | None) -> Loss:
         inputs, wanted = batch.tokens[:, :-1], batch.tokens[:, 1:]
-        state = model.nothing_yet(len(inputs))  # type: ignore[operator]
+        state = model.nothing_yet(len(inputs))
         if carry is not None and not batch.first:
             state = replace(state, hidden=carry["carry"])
         if self.apart:
             state = replace(state, segments=_documents(inputs, self.tokenizer.end))
         site = Site(key, losses={})
-        x, state = model.advance(inputs, state, site)  # type: ignore[operator]
+        x, state = model.advance(inputs, state, site)
         if self.some is not None and key is not None:
-            total = self.some.lost(model.head, x.flatten(0, 1), wanted.flatten(), key.fold("words"))  # type: ignore[arg-type]
+            total = self.some.lost(model.head, x.flatten(0, 1), wanted.flatten(), key.fold("words"))
         else:
-            total = cross_entropy(model.head, x.flatten(0, 1), wanted.flatten())  # type: ignore[arg-type]
+            total = cross_entropy(model.head, x.flatten(0, 1), wanted.flatten())
         carried = {"carry": state.hidden.detach()} if self.carry else None
         return Loss.of(site, total, float(wanted.numel()), carried)
 
-    def score(self, model: nn.Module, text: Text) -> dict[str, float]:
+    def score(self, model: Model, text: Text) -> dict[str, float]:
         apart = self.tokenizer.end if self.apart else None
         found = perplexities(model, text, self.context, rows=self.rows, apart=apart)
         return {name: found[name] for name in ("loss", "per_character", "word_perplexity")}
 
 
 def perplexities(
-    model: nn.Module, text: Text, context: int, tick: Tick = ignore, *, rows: int = 8, apart: int | None = None
+    model: Model, text: Text, context: int, tick: Tick = ignore, *, rows: int = 8, apart: int | None = None
 ) -> dict[str, float]:
     """By tokens, characters and words, line ends being words, as published figures have it."""
     lost, tokens = nats(model, text.ids, context, rows=rows, apart=apart, tick=tick), len(text.ids) - 1
@@ -107,7 +109,7 @@ def perplexities(
 
 
 @torch.no_grad()
-def nats(model: Any, ids: Ids, context: int, *, rows: int, apart: int | None = None, tick: Tick = ignore) -> float:
+def nats(model: Model, ids: Ids, context: int, *, rows: int, apart: int | None = None, tick: Tick = ignore) -> float:
     """What is lost on all ids but the first: each is told from half a context before it at least, or, where a state is
     carried on, from all. After the id `apart`, nothing before it is seen."""
     if not isinstance(model, RecurrentText):
@@ -121,7 +123,7 @@ def nats(model: Any, ids: Ids, context: int, *, rows: int, apart: int | None = N
     return lost
 
 
-def _windowed(model: Any, ids: Ids, context: int, rows: int, apart: int | None, tick: Tick) -> float:
+def _windowed(model: Model, ids: Ids, context: int, rows: int, apart: int | None, tick: Tick) -> float:
     half, lost = max(1, context // 2), 0.0
     firsts = np.arange(0, max(1, len(ids) - 1 - context + half), half)
     for at in range(0, len(firsts), rows):

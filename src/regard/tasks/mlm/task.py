@@ -2,16 +2,16 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from regard.attention.site import Site
 from regard.data.tokenizer import MASK, PADDING, Tokenizer
 from regard.errors import UserError
+from regard.models.bert import Bert
 from regard.rng import Key, uniforms
 from regard.shapes import Padded
 from regard.tasks.folder import Loaded
@@ -99,7 +99,7 @@ class Blanks:
         return chosen, np.where(chosen, shown, tokens)
 
 
-class MaskedModelling(TextTask):
+class MaskedModelling(TextTask[Bert]):
     """Words that were taken out are guessed from both sides."""
 
     def __init__(self, blanks: Blanks, ids: Ids, held: Text | None, *, batch_tokens: int) -> None:
@@ -111,7 +111,7 @@ class MaskedModelling(TextTask):
         """Words are taken out in `loss`, which has the key."""
         return name
 
-    def loss(self, model: nn.Module, batch: Ids, carry: Carry | None, key: Key | None) -> Loss:
+    def loss(self, model: Bert, batch: Ids, carry: Carry | None, key: Key | None) -> Loss:
         """Of each word that was taken out, and on average of whether the second part follows, added to each."""
         cloze = self.blanks.take_out(self.ids, batch, FIXED if key is None else key.fold("blanks"))
         site = Site(key, losses={})
@@ -121,12 +121,12 @@ class MaskedModelling(TextTask):
             total = total + count * F.cross_entropy(follows, cloze.other)
         return Loss.of(site, total, float(max(1, count)))  # of a batch of marks alone, nothing is learned
 
-    def score(self, model: nn.Module, text: Text) -> dict[str, float]:
+    def score(self, model: Bert, text: Text) -> dict[str, float]:
         return guess_blanks(model, self.blanks, text.ids[1:], self.rows)
 
 
 @torch.no_grad()
-def guess_blanks(model: Any, blanks: Blanks, ids: Ids, rows: int, tick: Tick = ignore) -> dict[str, float]:
+def guess_blanks(model: Bert, blanks: Blanks, ids: Ids, rows: int, tick: Tick = ignore) -> dict[str, float]:
     """Nats for each word that was taken out, and the share of them that is guessed; of texts in two parts, also the
     share of those that are told apart."""
     starts, lost, right, follow, count = np.arange(0, len(ids), blanks.window), 0.0, 0, 0, 0
@@ -144,10 +144,11 @@ def guess_blanks(model: Any, blanks: Blanks, ids: Ids, rows: int, tick: Tick = i
     return {**found, "next_accuracy": follow / len(starts)} if blanks.pairs else found
 
 
-def _told(model: Any, cloze: Cloze, site: Site) -> tuple[Tensor, Tensor | None]:
+def _told(model: Bert, cloze: Cloze, site: Site) -> tuple[Tensor, Tensor | None]:
     """Logits of the words that were taken out (N, V), and of whether second parts follow or not (B, 2)."""
+    assert model.guess is not None, "a model that predicts no tokens"
     x = model(cloze.texts, site)
-    follows = None if cloze.texts.segments is None else model.follows(model.pooled(x))
+    follows = None if cloze.texts.segments is None or model.follows is None else model.follows(model.pooled(x))
     return model.guess(x[cloze.chosen]), follows
 
 

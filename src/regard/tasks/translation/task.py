@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
 
 from regard.attention.site import Site
 from regard.data.batches import plan
@@ -19,6 +18,7 @@ from regard.decode.config import Search
 from regard.engine.engine import Engine, Rows, Sources
 from regard.errors import UserError
 from regard.metrics.text import METRICS
+from regard.models.writer import Seq2seq
 from regard.nn.loss import cross_entropy, lost
 from regard.rng import Key
 from regard.shapes import Padded
@@ -79,15 +79,15 @@ class Translation:
         source = Padded.of([source for source, _ in pairs])
         return Pairs(source, Padded.of([np.concatenate(([START], target, [END])) for _, target in pairs]))
 
-    def loss(self, model: nn.Module, batch: Pairs, carry: Any, key: Key | None) -> Loss:
+    def loss(self, model: Seq2seq[Any], batch: Pairs, carry: Any, key: Key | None) -> Loss:
         """Cross-entropy of each target token, smoothed [Szegedy+ 2016] while training; padding costs no logits."""
         site = Site(key, losses={})
         tokens = batch.target.tokens
-        x, _ = model.advance(tokens[:, :-1], model.encode(batch.source, site), site)  # type: ignore[operator]
+        x, _ = model.advance(tokens[:, :-1], model.encode(batch.source, site), site)
         wanted = tokens[:, 1:]
         real = wanted != PADDING
         smoothing = self.train.label_smoothing if key is not None else 0.0
-        total = cross_entropy(model.head, x[real], wanted[real], smoothing)  # type: ignore[arg-type]
+        total = cross_entropy(model.head, x[real], wanted[real], smoothing)
         return Loss.of(site, total, float(real.sum()))
 
     def summary(self, recipe: TranslationRecipe, report: Report) -> dict[str, str]:
@@ -95,10 +95,10 @@ class Translation:
 
         return sizes(self, recipe, report)
 
-    def evaluate(self, model: nn.Module, engine: Engine) -> dict[str, float]:
+    def evaluate(self, model: Seq2seq[Any], engine: Engine) -> dict[str, float]:
         return self._scores(model, engine, self.held, self.search) if self.held else {}
 
-    def rehearse(self, model: nn.Module, engine: Engine) -> float:
+    def rehearse(self, model: Seq2seq[Any], engine: Engine) -> float:
         """By a sample, half as long again as its references: so far a search goes, once its model can end sentences."""
         if not self.held:
             return 0.0
@@ -111,7 +111,7 @@ class Translation:
         self._scores(model, engine, some, search)
         return (time.perf_counter() - began) * len(self.held) / len(some)
 
-    def _scores(self, model: nn.Module, engine: Engine, pairs: Sequence[Pair], search: Search) -> dict[str, float]:
+    def _scores(self, model: Seq2seq[Any], engine: Engine, pairs: Sequence[Pair], search: Search) -> dict[str, float]:
         """As `regard evaluate` has them: by the translator that users get."""
         translator = Translator(loaded_of("translation", search, model, self.tokenizers, search.max_length))
         vars(translator)["engine"] = engine
@@ -122,15 +122,15 @@ class Translation:
 
 
 @torch.no_grad()
-def log_probs(model: nn.Module, sources: Sources, targets: Rows, batch_tokens: int = 4096) -> NDArray[np.float64]:
+def log_probs(model: Seq2seq[Any], sources: Sources, targets: Rows, batch_tokens: int = 4096) -> NDArray[np.float64]:
     """Of each target with its end mark, given its source; sources are as the model reads them."""
     found = np.zeros(len(sources))
     sizes = [np.array([len(x) for x in side]) for side in (sources, targets)]
     for names in plan(sizes[0], sizes[1] + 1, batch_tokens, None):
         target = Padded.of([np.array([model.start, *targets[i], model.end]) for i in names])
-        state = model.encode(Padded.of([sources[i] for i in names]))  # type: ignore[operator]
-        x, _ = model.advance(target.tokens[:, :-1], state)  # type: ignore[operator]
+        state = model.encode(Padded.of([sources[i] for i in names]))
+        x, _ = model.advance(target.tokens[:, :-1], state)
         real = torch.arange(x.shape[1])[None] < target.lengths[:, None] - 1
-        nats = lost(model.head, x[real], target.tokens[:, 1:][real]).double()  # type: ignore[arg-type]
+        nats = lost(model.head, x[real], target.tokens[:, 1:][real]).double()
         found[names] = -torch.zeros(real.shape, dtype=nats.dtype).masked_scatter(real, nats).sum(1).numpy()
     return found
