@@ -20,6 +20,7 @@ from regard.progress import say
 SOURCES = Path(__file__).with_name("native")
 FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-pthread", "-Wno-psabi", "-Wno-ignored-attributes")
 SECONDS = 300
+MEND = "set XDG_CACHE_HOME to a folder of yours"
 LIBRARY = "native.so"
 
 
@@ -72,30 +73,24 @@ def _built() -> Path:
             with suppress(FileExistsError):  # another process was faster
                 aside.rename(path)
     except subprocess.CalledProcessError as error:
-        raise NoLibraryError(
-            f"{using} cannot compile the native engine: {error.stderr[-500:]}; use `engine` torch"
-        ) from error
+        why = f"{using} cannot compile the native engine: {error.stderr[-500:]}"
+        raise NoLibraryError(f"{why}; use `engine` torch") from error
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise NoLibraryError(
-            f"the native engine cannot be compiled into {folder} ({error}); set XDG_CACHE_HOME to a folder of yours, "
-            "or use `engine` torch"
-        ) from error
+        why = f"the native engine cannot be compiled into {folder} ({error})"
+        raise NoLibraryError(f"{why}; {MEND}, or use `engine` torch") from error
     return path / LIBRARY
 
 
 def _private() -> Path:
     """A folder that no one else can write to."""
     try:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        folder = base / "regard"
-        for each in (*reversed(base.parents), base, folder):  # parents=True would give theirs any umask's mode
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "regard"
+        for each in (*reversed(folder.parents), folder):  # parents=True would give theirs any umask's mode
             if not each.exists():
                 each.mkdir(mode=0o700, exist_ok=True)
         found = folder.stat()
     except (OSError, RuntimeError) as error:  # RuntimeError: a user without a home
-        raise NoLibraryError(
-            f"no folder for the native engine can be made ({error}); set XDG_CACHE_HOME to a folder of yours"
-        ) from error
+        raise NoLibraryError(f"no folder for the native engine can be made ({error}); {MEND}") from error
     if found.st_uid != os.getuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise NoLibraryError(f"{folder}: others can write to it, so no library is loaded from there; chmod 700 it")
     return folder

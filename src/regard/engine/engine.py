@@ -25,13 +25,11 @@ class Engine(Protocol):
     @property
     def about(self) -> str:
         """Which one it is, in a few words."""
-        ...
 
     def decode(
         self, sources: Sources, search: Search, *, tick: Tick = None, heard: Heard = None, prefixes: Rows | None = None
     ) -> list[list[Hypothesis]]:
         """For each source, or prompt, its hypotheses, best first, which begin with the prefix given for it."""
-        ...
 
 
 def cores() -> int:

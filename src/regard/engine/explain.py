@@ -41,8 +41,7 @@ class Explanation:
     likely: Choices
     maps: dict[str, Tensor]
     axes: dict[str, Axes]
-    first: int = 0
-    """The token before the output's first."""
+    first: int = 0  # the token before the output's first
 
     @property
     def across(self) -> list[str]:
@@ -109,8 +108,7 @@ def explain_source(
     model: nn.Module, read: Callable[[Sources, Site], Any], source: Row, shown: int | None = None
 ) -> Explanation:
     """Of a model without an output, by its pass over sources: what each step of this one looked at."""
-    run: Run = lambda rows, _, site: read(rows, site)  # noqa: E731
-    (explanation,) = explain(model, [source], [[]], shown=shown, first=0, run=run)
+    (explanation,) = explain(model, [source], [[]], shown=shown, first=0, run=lambda rows, _, site: read(rows, site))
     if not explanation.maps:
         raise UserError("this model has no attention to look at; train one with attention")
     return explanation

@@ -36,18 +36,13 @@ class CJob(c.Structure):
     """native/worker.hpp has the same fields, in this order."""
 
     _fields_ = [
-        ("sentences", c.c_int64),
-        *((name, c.c_void_p) for name in ("source", "prompt", "forced")),
-        *((name, c.c_void_p) for name in ("source_ends", "prompt_ends", "forced_ends")),
-        ("limits", c.c_void_p),
-        *((name, c.c_int64) for name in ("beam", "num_best", "ahead", "threads", "batch")),
-        ("norms", c.c_void_p),
-        ("temperature", c.c_double),
-        ("top_p", c.c_double),
+        *((name, c.c_int64) for name in ("sentences", "beam", "num_best", "ahead", "threads", "batch", "longest")),
+        *((name, c.c_void_p) for name in ("source", "prompt", "forced", "source_ends", "prompt_ends", "forced_ends")),
+        *((name, c.c_void_p) for name in ("limits", "norms", "never", "source_places", "target_places", "turns")),
+        *((name, c.c_int64) for name in ("source_rows", "target_rows", "turn_rows")),
+        *((name, c.c_double) for name in ("temperature", "top_p")),
         ("top_k", c.c_int64),
         ("seed", c.c_uint64),
-        *((name, c.c_void_p) for name in ("never", "source_places", "target_places", "turns")),
-        *((name, c.c_int64) for name in ("source_rows", "target_rows", "turn_rows", "longest")),
         ("heard", CHeard),
         ("told", CTold),
         *((name, c.c_void_p) for name in ("cancelled", "tokens", "lengths", "log_probs", "scores")),
@@ -122,13 +117,12 @@ class NativeEngine:
             given |= _ragged("forced", prefixes)
         if search.never:
             given["never"] = np.isin(np.arange(self.model.settings.target_words), search.never).astype(np.uint8)
-        how: dict[str, Any] = {}
+        batch = self.batch_size or min(TOGETHER, -(-len(sources) // self.threads))
+        ahead = min(search.ahead, longest) if isinstance(search, Beam) else 0
+        how = dict[str, Any](sentences=len(sources), beam=beam, num_best=best, ahead=ahead, longest=longest)
         if isinstance(search, Sample):
             how |= {"temperature": search.temperature, "top_p": search.top_p, "top_k": search.top_k or 0}
             how["seed"] = Key(search.seed, ("sample",)).word()
-        batch = self.batch_size or min(TOGETHER, -(-len(sources) // self.threads))
-        ahead = min(search.ahead, longest) if isinstance(search, Beam) else 0
-        how |= {"sentences": len(sources), "beam": beam, "num_best": best, "ahead": ahead, "longest": longest}
         how |= {size: len(given[name]) for name, size in SIZES.items() if name in given}
         how |= {name: array.ctypes.data for name, array in given.items()}
         with _callbacks(tick, heard) as calls:

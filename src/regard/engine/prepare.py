@@ -174,13 +174,12 @@ class Preparation:
         self.tables: dict[str, list[Array]] = {}
 
     def places(self) -> dict[str, Array]:
-        """Learned positions of each side."""
         longest = self.config.position.max_length
         if longest is None:
             return {}
         sides = {"source": "source_embedding", "target": self.own} if self.two else {"target": self.own}
-        tables = {side: f"{embedding}.position.encoding.table" for side, embedding in sides.items()}
-        return {s: _filled(self._take(name, longest, self.settings.width), but=0) for s, name in tables.items()}
+        shape, table = (longest, self.settings.width), "position.encoding.table"
+        return {side: _filled(self._take(f"{own}.{table}", *shape), but=0) for side, own in sides.items()}
 
     def all(self) -> Iterator[Array]:
         settings, normed = self.settings, self.settings.embedding_norm

@@ -158,10 +158,6 @@ def _read_bert(given: Given) -> dict[str, Any]:
     }
 
 
-def _bert_heads(config: BertConfig) -> list[str]:
-    return [("BertForPreTraining" if config.next_sentence else "BertForMaskedLM") if config.guesses else "BertModel"]
-
-
 def _read_pair(given: Given) -> dict[str, Any]:
     for name in ("attention_heads", "ffn_dim"):
         both = given.number(f"encoder_{name}")
@@ -248,7 +244,8 @@ FAMILIES: dict[str, Family] = {
         read=_read_bert,
         defaults={"tie_word_embeddings": True},
         writes={
-            "architectures": _bert_heads,
+            "architectures": lambda config: [
+                f"BertFor{'PreTraining' if config.next_sentence else 'MaskedLM'}" if config.guesses else "BertModel"],
             "max_position_embeddings": "position.max_length", "tie_word_embeddings": "tied", "pad_token_id": 0,
             "cls_token_id": "start", "sep_token_id": "end", "mask_token_id": "mask",
         },

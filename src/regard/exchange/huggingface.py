@@ -168,10 +168,9 @@ def kind_of(config: Any) -> str:
         if family.shape is type(config):
             try:
                 family.to_theirs(config)
+                return kind
             except UserError as error:
                 reasons.append(f"{kind}: {error}")
-            else:
-                return kind
     told = "; ".join(reasons) or f"none is {config.kind}; use `to` onnx"
     raise UserError(f"no kind of model there is like this one; {told}")
 

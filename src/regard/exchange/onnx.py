@@ -55,8 +55,7 @@ def _refusals(model: Any) -> list[str]:
         return [f"{type(model).__name__} does not write word after word, as {', '.join(x.__name__ for x in STEPS)} do"]
     unknown = sorted({type(part).__name__ for part in model.modules() if type(part) not in {*PARTS, *STEPS}})
     reasons = [f"{name} is no part that is known here" for name in unknown]
-    feedforwards = [part for part in model.modules() if isinstance(part, FeedForward)]
-    if any(part.function not in FUNCTIONS for part in feedforwards):
+    if any(isinstance(part, FeedForward) and part.function not in FUNCTIONS for part in model.modules()):
         reasons.append(f"activation {model.config.activation} is not known here")
     if (size := 4 * sum(p.numel() for p in model.parameters())) > LARGEST:
         reasons.append(f"{size:,} bytes of weights are more than the {LARGEST:,} of a file")
@@ -153,8 +152,6 @@ def _step_recurrent(g: Graph, model: Any, tokens: str) -> tuple[str, Values]:
     words, looking, hidden = draw.embed(g, model.target_embedding, tokens), model.config.attention, "hidden"
 
     def look(query: str) -> str:
-        assert looking is not None
-        assert model.attention is not None
         query = g("Concat", query, words, axis=2) if looking.query_word else query
         return draw.attend(g, model.attention, query, ("memory.k", "memory.v"), _source_mask(g, "memory.k"))
 

@@ -2,18 +2,17 @@
 
 // What is asked for crosses the border as this; engine/native.py has the same fields.
 struct Job {
-    int64_t sentences;
+    int64_t sentences, beam, num_best, ahead, threads, batch, longest;
     const int32_t *source, *prompt, *forced;  // tokens of all sentences, one after the other
     const int64_t *source_ends, *prompt_ends, *forced_ends;  // where each sentence's end
     const int64_t* limits;  // tokens that each may say
-    int64_t beam, num_best, ahead, threads, batch;
     const double* norms;  // what a log-probability is divided by, for each length up to the longest limit
+    const uint8_t* never;
+    const float *source_places, *target_places, *turns;  // vectors of positions; cosines and sines
+    int64_t source_rows, target_rows, turn_rows;
     double temperature, top_p;  // of drawing words; no temperature draws none
     int64_t top_k;
     uint64_t seed;
-    const uint8_t* never;
-    const float *source_places, *target_places, *turns;  // vectors of positions; cosines and sines
-    int64_t source_rows, target_rows, turn_rows, longest;
     int32_t (*heard)(int64_t sentence, const int32_t* tokens, int64_t count);  // after each step; nonzero ends the output
     void (*told)(int64_t sentence);
     const int32_t* cancelled;
