@@ -95,7 +95,7 @@ EVALUATED = {  # options, a metric and how good it has to be; a guess gives a th
     "classification": ({"data": "all.npz"}, "accuracy", 90.0),
     "regression": ({"data": "numbers.npz"}, "pearson", 0.8),
     "elmo": ({"data": "labels.tsv"}, "accuracy", 60.0),
-    "translation": ({"source": "list.txt", "target": "text.txt"}, "exact_match", 0.8),
+    "translation": ({"source": "list.txt", "target": "text.txt"}, "exact_match", 0.6),
     "recurrent": ({"source": "all.npz", "target": "text.txt"}, "exact_match", 0.5),
 }
 

@@ -37,6 +37,8 @@ class Picture:
     across: tuple[int, int] = (CELL, 1)
     down: tuple[int, int] = (CELL, 1)
     """The `spacing` of source and target."""
+    white: float = 1.0
+    """The weight that is drawn white."""
 
     def __post_init__(self) -> None:
         assert self.source
@@ -57,12 +59,12 @@ class Picture:
         for start in range(0, len(self.source), panel):
             lines += [" " * (room + 1) + line for line in _stacked(above[start : start + panel])]
             for word, row in zip(beside, self.weights, strict=True):
-                cells = "".join(_shade(weight, color) for weight in row[start : start + panel])
+                cells = "".join(_shade(weight / self.white, color) for weight in row[start : start + panel])
                 lines.append(f"{fit(word, room)} {cells}")
         return "\n".join(lines) + "\n"
 
     def svg(self) -> str:
-        """The paper's figure, black for 0 to white for 1; pointing at a cell tells its weight."""
+        """The paper's figure, black for 0 to white; pointing at a cell tells its weight."""
         left = round(GAP + max(pixels(word, FONT) for word in self.target) + GAP)
         lean, rise = cos(radians(SLANT)), sin(radians(SLANT))
         head = 2 * FONT if self.title else 0
@@ -83,7 +85,8 @@ class Picture:
             for s, weight in enumerate(row):  # if it misses [0, 1] by SLACK, it is rounded into it
                 tip = markup(f"{self.target[t]} ← {self.source[s]}: {weight:z.2f}")
                 place = f'x="{left + s * wide}" y="{top + t * high}" width="{wide}" height="{high}"'
-                body.append(f'<rect {place} fill="#{f"{round(255 * weight):02x}" * 3}"><title>{tip}</title></rect>')
+                grey = f"{round(255 * weight / self.white):02x}" * 3
+                body.append(f'<rect {place} fill="#{grey}"><title>{tip}</title></rect>')
         frame = f"M{left} {top}H{right}V{bottom}H{left}Z"
         body += [f'<path d="{frame}" fill="none" stroke="#000000"/>', "</g>"]
         width = max(*ends, right, GAP + pixels(self.title, FONT)) + GAP
@@ -94,7 +97,7 @@ class Picture:
         (wide, each), (high, every) = self.across, self.down
         figure = new_figure(1 + 0.3 * (len(self.source) * wide / CELL), 1 + 0.3 * (len(self.target) * high / CELL))
         axes = figure.subplots()
-        axes.imshow(self.weights, cmap="gray", vmin=0, vmax=1, interpolation="none", aspect=high / wide)
+        axes.imshow(self.weights, cmap="gray", vmin=0, vmax=self.white, interpolation="none", aspect=high / wide)
         axes.xaxis.tick_top()
         slanted: dict[str, Any] = {"rotation": SLANT, "ha": "left", "rotation_mode": "anchor"}
         axes.set_xticks(range(0, len(self.source), each), list(map(visible, self.source[::each])), **slanted)

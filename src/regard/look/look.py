@@ -60,8 +60,11 @@ class Look:
         names = (columns.labels, rows.labels) if pieces else (columns.words, rows.words)
         if head is not None and not 0 <= head < len(weights):
             raise UserError(f"{path} has heads 0 to {len(weights) - 1}, not {head}")
-        numbers = (weights.mean(0) if head is None else weights[head]).tolist()
-        return Picture(*names, numbers, across=spacing(columns), down=spacing(rows))
+        chosen = weights.mean(0) if head is None else weights[head]
+        # Among many steps of a series no weight is near 1.
+        white = 1.0 if rows.kind == columns.kind == "text" else float(chosen.max()) or 1.0
+        title = "" if white == 1.0 else f"white is {white:.2g}"
+        return Picture(*names, chosen.tolist(), title, spacing(columns), spacing(rows), white)
 
     def json(self) -> dict[str, Any]:
         """Everything, labelled; besides, of each head the entropy of its rows in bits, and how much of each source

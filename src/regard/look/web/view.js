@@ -161,6 +161,7 @@ function every(side, cell) {
 function heatMap({ stage, told, sites, state }) {
   const { cells, labels } = sites[state.site].matrix(state.head, state.words);
   const [rows, columns] = labels, sides = sites[state.site].sides, texts = sides.every((side) => side.kind === "text");
+  const white = texts ? 1 : Math.max(...cells.flat()) || 1; // among many steps of a series no weight is near 1
   const counts = texts ? labels.map(() => Math.max(rows.length, columns.length)) : labels.map((each) => each.length);
   const [high, wide] = counts.map((count) => (count > WIDEST ? 8 : count > 20 ? 26 : 34));
   const [down, along] = [high, wide].map((cell, i) => every(sides[i], cell)), many = !down || !along;
@@ -183,7 +184,7 @@ function heatMap({ stage, told, sites, state }) {
   cells.forEach((row, r) =>
     row.forEach((weight, c) => {
       const place = { x: left + wide * c, y: top + high * r, width: wide, height: high };
-      grid.append(shape("rect", { ...place, fill: grey(weight), "data-row": r, "data-column": c }));
+      grid.append(shape("rect", { ...place, fill: grey(weight / white), "data-row": r, "data-column": c }));
     }),
   );
   const frame = { x: left, y: top, width: wide * columns.length, height: high * rows.length };
@@ -191,7 +192,7 @@ function heatMap({ stage, told, sites, state }) {
   const ring = shape("rect", { class: "ring", width: wide, height: high, visibility: "hidden" });
   picture.append(grid, ring);
   const how = many ? "Too many words to label: point at a cell" : `Point at a cell or a ${texts ? "word" : "label"}`;
-  const rest = sites[state.site].remark ?? `${how}; black is 0, white is 1.`;
+  const rest = sites[state.site].remark ?? `${how}; black is 0, white is ${Number(white.toPrecision(2))}.`;
   told.textContent = rest;
   const point = (row, column) => {
     const at = row !== undefined && column !== undefined;
