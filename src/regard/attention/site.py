@@ -18,8 +18,7 @@ class Trace:
 
     records: dict[str, list[Tensor]] = field(default_factory=dict)
     axes: dict[str, Axes] = field(default_factory=dict)
-    muted: tuple[str, int] | None = None
-    """A site, and the head there that shall say nothing."""
+    muted: tuple[str, int] | None = None  # a site, and the head there that shall say nothing
     inputs: dict[str, Tensor] | None = None
     """Where it is wanted, the vectors of words, by site, to be differentiated by."""
 

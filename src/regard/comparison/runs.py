@@ -38,8 +38,7 @@ class Comparison:
     judge: Judge
     num_seeds: int
     out: Path
-    options: Mapping[str, Any]
-    """Of all trainings."""
+    options: Mapping[str, Any]  # of all trainings
     command: Sequence[str]
     """What trains one, told its options as JSON, in a process of its own, which also says what is wrong."""
 

@@ -39,8 +39,7 @@ class Line:
     runs: Mapping[int, Run]
     quality: Estimate
     speed: float | None
-    ahead: Gap | None
-    """Of the next one."""
+    ahead: Gap | None  # of the next one
 
     @property
     def values(self) -> list[float]:

@@ -57,8 +57,7 @@ class Format:
 
     name: str
     endings: tuple[str, ...]
-    such: str
-    """One example, in messages."""
+    such: str  # one example, in messages
     read_object: Callable[[dict[str, Any], bool], tuple[tuple[str, ...], Any]]
     """Texts and answer of a line of .jsonl; without labels, no answer."""
     read_file: Callable[[Path, str, bool], Iterator[Example]]

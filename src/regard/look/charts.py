@@ -33,10 +33,8 @@ class Row:
     low: float | None = None
     high: float | None = None
     seeds: Sequence[float] = ()
-    flops: float | None = None
-    """Of training."""
-    columns: tuple[str, ...] = ()
-    """What stands to the right."""
+    flops: float | None = None  # of training
+    columns: tuple[str, ...] = ()  # what stands to the right
 
 
 def curve(points: dict[str, list[tuple[float, float]]], x: str, y: str, title: str) -> str:

@@ -35,10 +35,8 @@ class Picture:
     weights: list[list[float]]
     title: str = ""
     across: tuple[int, int] = (CELL, 1)
-    down: tuple[int, int] = (CELL, 1)
-    """The `spacing` of source and target."""
-    white: float = 1.0
-    """The weight that is drawn white."""
+    down: tuple[int, int] = (CELL, 1)  # the `spacing` of source and target
+    white: float = 1.0  # the weight that is drawn white
 
     def __post_init__(self) -> None:
         assert self.source

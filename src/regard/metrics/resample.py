@@ -64,8 +64,7 @@ class System:
     """The scores of one system."""
 
     name: str
-    values: Sequence[float]
-    """Of each seed."""
+    values: Sequence[float]  # of each seed
     drawn: Sequence[Floats] = ()
     """Of each seed on the test sets that `resampled` draws; none where there are no items to draw from."""
 

@@ -93,19 +93,16 @@ class Desk:
     engine: str = "auto"
     threads: int = 1
     command: tuple[str, ...] = WORKER
-    model: dict[str, Any] = field(default_factory=dict)
-    """What the worker says of its model."""
+    model: dict[str, Any] = field(default_factory=dict)  # what the worker says of its model
     refused: str = ""
     """Why there is no worker and will be none."""
     restarts: int = 0
-    signed: float = -inf
-    """When the worker was heard of last."""
+    signed: float = -inf  # when the worker was heard of last
     waiting: deque[Task] = field(default_factory=deque)
     doing: dict[int, Job] = field(default_factory=dict)
     pace: Pace = field(default_factory=Pace)
     number: int = 0
-    process: Any = None
-    """asyncio's; it reads and writes messages, each a line of JSON."""
+    process: Any = None  # asyncio's; it reads and writes messages, each a line of JSON
     runner: asyncio.Task[None] | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     wake: asyncio.Event = field(default_factory=asyncio.Event)

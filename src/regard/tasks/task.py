@@ -40,6 +40,15 @@ class Shape(NamedTuple):
     source_tokens: int
     target_tokens: int
 
+    @property
+    def terms(self) -> list[float]:
+        """What matrix products of an encoder-decoder can depend on: their count is a polynomial of these."""
+        b, s, t, *tokens = self
+        return [b, b * s, b * t, b * s * s, b * t * t, b * s * t, *tokens]
+
+    def __str__(self) -> str:
+        return f"{self.rows} rows of up to {self.source} and {self.target} steps"
+
 
 class Task(Protocol[M]):
     """Batches, what a model loses on one, and how good a model is."""

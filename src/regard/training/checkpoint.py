@@ -28,15 +28,11 @@ class TrainState:
     step: int = 0
     best: float | None = None
     best_step: int = 0
-    stale: int = 0
-    """Evaluations since the best."""
-    seconds: float = 0.0
-    """Of training and evaluation so far."""
+    stale: int = 0  # evaluations since the best
+    seconds: float = 0.0  # of training and evaluation so far
     flops: float = 0.0
-    tokens: int = 0
-    """Target tokens trained on."""
-    logged: int = 0
-    """Bytes of metrics.jsonl that belong to this state."""
+    tokens: int = 0  # target tokens trained on
+    logged: int = 0  # bytes of metrics.jsonl that belong to this state
     log_sum: str = ""
     """Their sha256."""
 

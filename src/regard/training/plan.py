@@ -41,19 +41,16 @@ class Plan:
 
     steps: int = 0
     evaluations: int = 1
-    seconds: float = 0.0
-    """That all of it should take."""
-    an_update: float = 0.0
-    """Seconds of it, as tried."""
+    seconds: float = 0.0  # that all of it should take
+    an_update: float = 0.0  # seconds of it, as tried
     an_evaluation: float = 0.0
     processes: int = 1
-    threads: int
-    """Of each process."""
+    threads: int  # of each process
     torch: str
     machine: str
     parameters: int
     flops: tuple[float, ...]
-    """Of an update's forward and backward pass, as coefficients of its shape; see `terms`."""
+    """Of an update's forward and backward pass, as coefficients of the `terms` of its shape."""
     changes: tuple[tuple[int, int], ...] = ()
     """Updates after which the rest of the schedule ends with another update, and which."""
 
@@ -101,7 +98,7 @@ class Plan:
             ) from error
 
     def cost(self, shape: Shape) -> float:
-        return float(np.dot(self.flops, terms(shape)))
+        return float(np.dot(self.flops, shape.terms))
 
     def paced(self, config: TrainConfig, an_update: float) -> "Plan":
         """As many steps and evaluations as are wanted, or fit into the minutes at this pace."""
@@ -114,12 +111,6 @@ class Plan:
         evaluations = min(steps, evaluations)
         seconds = steps * an_update + evaluations * self.an_evaluation
         return replace(self, steps=steps, evaluations=evaluations, seconds=seconds, an_update=an_update)
-
-
-def terms(shape: Shape) -> list[float]:
-    """What matrix products of an encoder-decoder can depend on, for B rows, S source and T target steps."""
-    b, s, t, *tokens = shape
-    return [b, b * s, b * t, b * s * s, b * t * t, b * s * t, *tokens]
 
 
 def make_plan(
@@ -158,15 +149,12 @@ def try_largest(task: AnyTask, model: nn.Module) -> None:
     except (MemoryError, RuntimeError) as error:
         if "memory" not in str(error):
             raise
-        rows, source, target, *_ = task.shape(name)
-        raise UserError(
-            f"the largest batch ({rows} pairs of up to {source} and {target} tokens) does not fit in memory; "
-            "lower train.batch_tokens or data.max_length"
-        ) from error
+        what = f"the largest batch ({task.shape(name)}) does not fit in memory"
+        raise UserError(f"{what}; lower train.batch_tokens or data.max_length") from error
 
 
 def count_flops(task: AnyTask, model: nn.Module) -> list[float]:
-    """Coefficients of `terms`, from counted batches: matrix products are polynomials of a batch's shape."""
+    """Coefficients of the terms of a shape, from counted batches: matrix products are polynomials of it."""
     names = sorted(task.batches(0, 0), key=task.shape)
     chosen = [names[i * (len(names) - 1) // 15] for i in range(16)]
     counted, rows = [], []
@@ -176,7 +164,7 @@ def count_flops(task: AnyTask, model: nn.Module) -> list[float]:
         with _Products() as products, warnings.catch_warnings(action="ignore"), plain:  # type: ignore[no-untyped-call]
             task.loss(model, task.load(name), None, None).total.backward()
         counted.append(products.flops)
-        rows.append(terms(task.shape(name)))
+        rows.append(task.shape(name).terms)
     scale = np.array(rows).max(0) + 1.0
     solution = np.linalg.lstsq(np.array(rows) / scale, np.array(counted, dtype=float), rcond=None)[0]
     return [float(x) for x in solution / scale]

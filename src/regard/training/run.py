@@ -52,8 +52,7 @@ class Run:
     recipe: BaseRecipe
     out: Path
     models: Models
-    start: Path | None = None
-    """A model to begin with that the recipe does not name."""
+    start: Path | None = None  # a model to begin with that the recipe does not name
 
     @property
     def begins_with(self) -> Path | None:

@@ -8,7 +8,7 @@ from regard.decode.config import Greedy
 from regard.errors import UserError
 from regard.models.config import ElmoConfig
 from regard.tasks.config import BaseRecipe, TextTrainConfig
-from regard.tasks.mlm.config import EncodeOptions
+from regard.tasks.mlm.config import ENCODER
 from regard.tasks.running_spec import running
 from regard.tasks.spec import lazy
 
@@ -35,11 +35,8 @@ BILM = running(
     "bilm",
     ("tokenizer", "tokenizer_from"),
     purpose="vectors of tokens and texts",
-    plural="encoders",
     recipe=BilmRecipe,
     models=ElmoConfig,
-    search=Greedy(),
     runtime=lazy("regard.tasks.bilm.task:BidirectionalEncoder"),
-    run=EncodeOptions,
-    verbs={"embed": {"vectors": True}},
+    **ENCODER,
 )

@@ -25,12 +25,9 @@ MARKS = 3  # that a decoder learns while it is tuned: before a text, between two
 class Row:
     """Ids that are read at once, and what is wanted of them."""
 
-    ids: Ids
-    """Of what is no text, vectors (T, F)."""
-    second: int
-    """Where its second part begins."""
-    item: int
-    """The example that it is of."""
+    ids: Ids  # of what is no text, vectors (T, F)
+    second: int  # where its second part begins
+    item: int  # the example that it is of
     wanted: Any = None
     spots: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     """Of words, where each begins among the ids (W,); of a document, from where to where in it each of the ids from
@@ -97,12 +94,9 @@ class Batch:
     """Units that are read at once."""
 
     rows: list[Row]
-    items: Padded
-    """Of which segments are 1 in second parts, 0 elsewhere."""
-    groups: Tensor
-    """The unit of each row (B,), counted from 0."""
-    within: Tensor
-    """Its place in that unit (B,)."""
+    items: Padded  # of which segments are 1 in second parts, 0 elsewhere
+    groups: Tensor  # the unit of each row (B,), counted from 0
+    within: Tensor  # its place in that unit (B,)
 
     @staticmethod
     def of(units: Sequence[Unit]) -> "Batch":

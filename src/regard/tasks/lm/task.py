@@ -40,8 +40,7 @@ class Window:
     """A batch: tokens (B, T + 1), of which each but the first is to be told from those before."""
 
     tokens: Tensor
-    first: bool
-    """Whether nothing precedes it."""
+    first: bool  # whether nothing precedes it
 
 
 class LanguageModelling(TextTask[Model]):

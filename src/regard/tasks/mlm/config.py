@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from regard.attention.config import PositionConfig
 from regard.data.config import MaskedDataConfig
@@ -47,15 +47,14 @@ class EncodeOptions(Options):
     near: Path | None = option(None, "The nearest lines of this file, with cosines.", kind=Path)
 
 
+ENCODER: dict[str, Any] = {"plural": "encoders", "search": Greedy(), "run": EncodeOptions}
+ENCODER["verbs"] = {"embed": {"vectors": True}}
 MLM = running(
     "mlm",
     ("tokenizer", "tokenizer_from", "mask_rate", "whole_word_masking"),
     purpose="predicting masked tokens, and vectors of texts",
-    plural="encoders",
     recipe=MaskedRecipe,
     models=BertConfig,
-    search=Greedy(),
     runtime=lazy("regard.tasks.mlm.runtime:Encoder"),
-    run=EncodeOptions,
-    verbs={"embed": {"vectors": True}},
+    **ENCODER,
 )

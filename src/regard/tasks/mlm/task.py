@@ -39,12 +39,9 @@ class Cloze:
     """A batch of texts with blanks."""
 
     texts: Padded
-    other: Tensor
-    """1 where the second part comes from another place (B,)."""
-    chosen: Tensor
-    """Where to guess (B, T)."""
-    wanted: Tensor
-    """The words there (N,)."""
+    other: Tensor  # 1 where the second part comes from another place (B,)
+    chosen: Tensor  # where to guess (B, T)
+    wanted: Tensor  # the words there (N,)
 
 
 class Blanks:

@@ -22,12 +22,9 @@ class Head:
 
     site: str
     head: int
-    entropy: float
-    """Of its rows, in bits, on average: 0 looks at one word only."""
-    largest: float
-    """The largest weight of a row, on average."""
-    loss: float
-    """By how much the log-probability of a token falls without it."""
+    entropy: float  # of its rows, in bits, on average: 0 looks at one word only
+    largest: float  # the largest weight of a row, on average
+    loss: float  # by how much the log-probability of a token falls without it
     alignment_error: float | None = None
     """Of the links read off it against gold ones, where they are given and it looks across."""
 
@@ -40,8 +37,7 @@ class Covered:
     said: str
     error: float
     """0 where every source word was looked at once in all; words left out or dwelt on add to it [Rikters+ 2017]."""
-    least: str
-    """The source word that was looked at least."""
+    least: str  # the source word that was looked at least
 
 
 def coverage_error(weights: Tensor) -> float:

@@ -22,12 +22,9 @@ class Side:
     """One side of the pairs, by a sample."""
 
     kind: TokenizerKind
-    words: float
-    """On a line, on average."""
-    letters: float
-    """Likewise."""
-    long: int
-    """Letters of a line that is longer than 99 of 100 others."""
+    words: float  # on a line, on average
+    letters: float  # likewise
+    long: int  # letters of a line that is longer than 99 of 100 others
 
     @staticmethod
     def of(texts: Sequence[str]) -> "Side":
