@@ -23,7 +23,9 @@ def test_batches_side_by_side_say_the_same(name: str, search: Search) -> None:
     ticks: list[int] = []
     alone = TorchEngine(model, batch_size=40).decode(TEXTS, search)
     threads = torch.get_num_threads()
-    several = TorchEngine(model, tokens=64, threads=3).decode(TEXTS, search, tick=ticks.append)
+    engine = TorchEngine(model, threads=3)
+    engine.tokens = 64
+    several = engine.decode(TEXTS, search, tick=ticks.append)
     assert [[h.tokens for h in best] for best in several] == [[h.tokens for h in best] for best in alone]
     assert ticks[-1] == len(TEXTS)
     assert ticks == sorted(ticks)

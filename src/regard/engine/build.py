@@ -29,7 +29,6 @@ class NoLibraryError(UserError):
 
 
 def compiler() -> str | None:
-    """The C++ compiler of this machine, or None."""
     names = (os.environ.get("CXX"), "c++", "g++", "clang++")
     return next((found for name in names if name and (found := shutil.which(name))), None)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from regard.attention.multihead import MultiheadAttention
 from regard.attention.site import ACROSS, Axes, Site, Trace
@@ -53,12 +54,13 @@ class Explanation:
 
         A word receives what its pieces receive together, and gives what they give on average, so rows still sum to 1.
         """
-        weights = self.maps[path]
+        weights, members = self.maps[path], list[Tensor]()
         for name, groups, size in (("rows", rows, weights.shape[1]), ("columns", columns, weights.shape[2])):
             if len(groups) != size:
                 raise UserError(f"{len(groups)} group numbers for {size} {name} of {path}; give one for each token")
-        gather = _membership(columns).to(weights)
-        spread = _membership(rows).to(weights)
+            order = {group: i for i, group in enumerate(dict.fromkeys(groups))}  # words by their first appearance
+            members.append(F.one_hot(torch.tensor([order[group] for group in groups]), len(order)).to(weights))
+        spread, gather = members  # of which piece belongs to which word: 0 or 1 (tokens, words)
         return (spread / spread.sum(0)).T @ weights @ gather
 
 
@@ -177,9 +179,3 @@ def _told(logits: Tensor, said: Sequence[int]) -> tuple[Tensor, Choices]:
         likely += [list(zip(*both, strict=True)) for both in pairs]
         found.append(log_probs.gather(1, words[:, None])[:, 0])
     return torch.cat(found), likely
-
-
-def _membership(groups: Sequence[int]) -> Tensor:
-    """0/1 matrix (tokens, words) of which piece belongs to which word; words in order of first appearance."""
-    order = {group: i for i, group in enumerate(dict.fromkeys(groups))}
-    return torch.nn.functional.one_hot(torch.tensor([order[group] for group in groups]), len(order))

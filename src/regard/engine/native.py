@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import count
 from typing import Any
+from weakref import finalize
 
 import numpy as np
 
@@ -39,9 +40,8 @@ class CJob(c.Structure):
         *((name, c.c_int64) for name in ("sentences", "beam", "num_best", "ahead", "threads", "batch", "longest")),
         *((name, c.c_void_p) for name in ("source", "prompt", "forced", "source_ends", "prompt_ends", "forced_ends")),
         *((name, c.c_void_p) for name in ("limits", "norms", "never", "source_places", "target_places", "turns")),
-        *((name, c.c_int64) for name in ("source_rows", "target_rows", "turn_rows")),
+        *((name, c.c_int64) for name in ("source_rows", "target_rows", "turn_rows", "top_k")),
         *((name, c.c_double) for name in ("temperature", "top_p")),
-        ("top_k", c.c_int64),
         ("seed", c.c_uint64),
         ("heard", CHeard),
         ("told", CTold),
@@ -72,20 +72,16 @@ class NativeEngine:
         self.library = library(*map(c.sizeof, (Settings, CTensor, CJob)))
         self.level = self.library.regard_level()
         self.made: Array | None = None
-        self.whole: NativeEngine | None = None  # whose model this is, if it is not its own
         arrays, self.handle = self.model.arrays, c.c_void_p()
         tensors = (CTensor * len(arrays))(*(CTensor(a.ctypes.data, *a.shape, a.itemsize) for a in arrays))
         self._call(self.library.regard_open, c.byref(model.settings), tensors, len(arrays), c.byref(self.handle))
+        finalize(self.model, self.library.regard_close, self.handle).atexit = False  # when no copy has it any more
 
     def on_one_thread(self) -> "NativeEngine":
         """The same model; several such can decode at once."""
         made = copy(self)
-        made.threads, made.whole = 1, self
+        made.threads = 1
         return made
-
-    def __del__(self) -> None:
-        if getattr(self, "handle", None) and self.whole is None:
-            self.library.regard_close(self.handle)
 
     @property
     def about(self) -> str:

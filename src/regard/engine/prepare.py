@@ -37,10 +37,9 @@ class Settings(c.Structure):
     """What the engine is told of a model; native/model.hpp has the same fields, in this order."""
 
     _fields_ = [
-        *((name, c.c_int64) for name in ("width", "hidden", "heads", "groups", "head")),
-        *((name, c.c_int64) for name in ("encoder_layers", "decoder_layers", "source_words", "target_words", "end")),
-        *((name, c.c_int64) for name in ("activation", "gated", "rms", "placement", "embedding_norm", "rotary")),
-        *((name, c.c_int64) for name in ("context", "bytes")),
+        *((name, c.c_int64) for name in ("width", "hidden", "heads", "groups", "head", "encoder_layers")),
+        *((name, c.c_int64) for name in ("decoder_layers", "source_words", "target_words", "end", "activation")),
+        *((name, c.c_int64) for name in ("gated", "rms", "placement", "embedding_norm", "rotary", "context", "bytes")),
         *((name, c.c_double) for name in ("eps", "scale", "source_scale", "target_scale")),
     ]
 
@@ -295,12 +294,8 @@ def sinusoids(rows: int, width: int, layout: str, base: float) -> Array:
     if width % 2:
         raise UserError(f"sinusoids come in pairs, so width {width} must be even; export the model again")
     turns = _turns(rows, width, base)
-    made = np.zeros((rows, _up(width)), np.float32)
-    if layout == "interleaved":
-        made[:, 0:width:2], made[:, 1:width:2] = np.sin(turns), np.cos(turns)
-    else:
-        made[:, : width // 2], made[:, width // 2 : width] = np.sin(turns), np.cos(turns)
-    return made
+    pairs = np.stack((np.sin(turns), np.cos(turns)), 2 if layout == "interleaved" else 1)
+    return _filled(pairs.reshape(rows, width).astype(np.float32), but=0)
 
 
 def rotations(rows: int, width: int, base: float) -> Array:

@@ -24,13 +24,12 @@ class TorchEngine:
     Several batches are decoded side by side, each on one thread: products this small gain little from two.
     """
 
-    def __init__(
-        self, model: Stepper[Any], *, tokens: int = 8192, batch_size: int | None = None, threads: int = 1
-    ) -> None:
-        self.model, self.tokens, self.batch_size, self.threads = model, tokens, batch_size, threads
-        self.prompted: bool = getattr(model, "prompted", False)
-
     about = "torch, float32"
+    tokens = 8192  # of a batch, at most
+
+    def __init__(self, model: Stepper[Any], *, batch_size: int | None = None, threads: int = 1) -> None:
+        self.model, self.batch_size, self.threads = model, batch_size, threads
+        self.prompted: bool = getattr(model, "prompted", False)
 
     def decode(
         self, sources: Sources, search: Search, *, tick: Tick = None, heard: Heard = None, prefixes: Rows | None = None

@@ -90,6 +90,9 @@ class Family:
             settings["activation"] = ACTIVATIONS[given.only(self.activation, None, *ACTIVATIONS)]
         settings |= {ours: given.rate(theirs) for theirs, ours in self.rates.items()}
         settings |= self.read(given)
+        if self.positions == "learned":
+            name = next(theirs for theirs, ours in self.writes.items() if ours == "position.max_length")
+            settings["position"] = PositionConfig(kind="learned", max_length=given.number(name))
         for name, default in self.defaults.items():
             value = given.only(name, default, True, False) if isinstance(default, bool) else given.token(name, default)
             settings[self.writes[name]] = value
@@ -122,10 +125,6 @@ class Family:
         return {"architectures": [self.architecture], **self.known, **values}
 
 
-def _learned(given: Given, name: str = "max_position_embeddings") -> PositionConfig:
-    return PositionConfig(kind="learned", max_length=given.number(name))
-
-
 def _read_llama(given: Given) -> dict[str, Any]:
     turning = given.values.get("rope_parameters") or given.values.get("rope_scaling") or {}
     turning = turning if isinstance(turning, dict) else {"type": turning}
@@ -148,7 +147,6 @@ def _read_bert(given: Given) -> dict[str, Any]:
     given.problems += heads.problems
     last = given.number("vocab_size") - 1
     return {
-        "position": _learned(given),
         "pooler": kind != "BertForMaskedLM",
         "next_sentence": kind == "BertForPreTraining",
         "guesses": kind != "BertModel",
@@ -223,8 +221,7 @@ FAMILIES: dict[str, Family] = {
         rates={"resid_pdrop": "dropout", "embd_pdrop": "dropout", "attn_pdrop": "attention_dropout"},
         activation="activation_function",
         positions="learned",
-        read=lambda given: {"hidden": given.number("n_inner", 4 * given.number("n_embd")),
-                            "position": _learned(given, "n_positions")},
+        read=lambda given: {"hidden": given.number("n_inner", 4 * given.number("n_embd"))},
         defaults={"bos_token_id": 50256, "eos_token_id": 50256, "tie_word_embeddings": True},
         writes={"n_inner": "hidden", "n_positions": "position.max_length",
                 "bos_token_id": "start", "eos_token_id": "end", "tie_word_embeddings": "tied"},
@@ -267,7 +264,6 @@ FAMILIES: dict[str, Family] = {
         known={name: _MARIAN.known[name] for name in
                ("tie_word_embeddings", "normalize_before", "add_final_layer_norm")},
         positions="learned",
-        read=lambda given: {**_read_pair(given), "position": _learned(given)},
         writes={**_MARIAN.writes, "max_position_embeddings": "position.max_length"},
         ignored=_REPEATED,
     ),

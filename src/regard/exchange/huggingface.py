@@ -20,7 +20,7 @@ from regard.exchange.weights import LEAD, read_weights, weights_of
 from regard.exchange.words import llama_tokenizer, marian_tokenizers, read_tokenizer
 from regard.files import read_regular, write
 from regard.models.build import MODELS, shapes_of
-from regard.models.config import BertConfig, ReaderConfig, TransformerConfig
+from regard.models.config import BertConfig, TransformerConfig
 from regard.progress import warn
 from regard.shapes import Padded
 from regard.tasks.folder import Loaded, loaded_of, read_json
@@ -178,8 +178,15 @@ def kind_of(config: Any) -> str:
 def write_reader(loaded: Loaded, folder: Path, rows: list[list[int]]) -> str:
     """One with BERT below; tells how far its answers are from ours."""
     config: Any = loaded.config
-    if reason := _unfit(config):
-        raise UserError(f"no kind of model there is like this one: {reason}")
+    reasons = []
+    if not isinstance(config.trunk, BertConfig):
+        reasons.append(f"{config.trunk.kind} reads here, and there are readers with BERT alone")
+    if config.pooling != "first" and not config.of_tokens:
+        reasons.append(f"model.pooling is {config.pooling}, and theirs is first")
+    if config.symmetric:
+        reasons.append("pairs are read in both orders")
+    if reasons:
+        raise UserError(f"no kind of model there is like this one: {'; '.join(reasons)}")
     kind, name, settings = HEADS[config.question]
     settings = {"architectures": [f"BertFor{kind}"], **settings}
     if config.labels:
@@ -189,14 +196,6 @@ def write_reader(loaded: Loaded, folder: Path, rows: list[list[int]]) -> str:
     head = {f"{name}.weight": weight, f"{name}.bias": bias + config.center}
     write_folder(folder, loaded.model.trunk, "bert", settings, head)
     return f"BertFor{kind}, {compare_numbers(_answers(loaded, folder, rows, kind), 'answers to')}"
-
-
-def _unfit(config: ReaderConfig) -> str:
-    if not isinstance(config.trunk, BertConfig):
-        return f"{config.trunk.kind} reads here, and there are readers with BERT alone"
-    if config.pooling != "first" and not config.of_tokens:
-        return f"model.pooling is {config.pooling}, and theirs is first"
-    return "pairs are read in both orders" if config.symmetric else ""
 
 
 def _answers(loaded: Loaded, folder: Path, rows: list[list[int]], kind: str) -> Iterator[tuple[Tensor, Tensor]]:

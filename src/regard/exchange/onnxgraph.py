@@ -49,15 +49,15 @@ class Graph:
         return names
 
     def cast(self, x: str, kind: str) -> str:
-        return self("Cast", x, to=self.onnx.TensorProto.DataType.Value(kind))
+        return self("Cast", x, to=getattr(self.onnx.TensorProto, kind))
 
     def input(self, name: str, kind: str, shape: list[int | str]) -> str:
-        self.inputs.append(self._described(name, kind, shape))
+        self.inputs.append(self.onnx.helper.make_tensor_value_info(name, getattr(self.onnx.TensorProto, kind), shape))
         return name
 
     def output(self, name: str, value: str, shape: list[int | str]) -> None:
         self.nodes.append(self.onnx.helper.make_node("Identity", [value], [name], name=name))
-        self.outputs.append(self._described(name, "FLOAT", shape))
+        self.outputs.append(self.onnx.helper.make_tensor_value_info(name, self.onnx.TensorProto.FLOAT, shape))
 
     def bytes(self) -> bytes:
         helper, kept = self.onnx.helper, [tensor for _, tensor in self.constants.values()]
@@ -65,9 +65,6 @@ class Graph:
         opsets = [helper.make_opsetid("", OPSET)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=IR, producer_name="regard")
         return bytes(model.SerializeToString())
-
-    def _described(self, name: str, kind: str, shape: list[int | str]) -> Any:
-        return self.onnx.helper.make_tensor_value_info(name, self.onnx.TensorProto.DataType.Value(kind), shape)
 
     def _name(self, x: Value) -> str:
         if isinstance(x, str):

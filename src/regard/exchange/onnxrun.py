@@ -43,6 +43,5 @@ class OnnxModel:
         return said
 
     def run(self, session: Any, values: Values) -> Values:
-        """What a graph gives, by name."""
         names = [output.name for output in session.get_outputs()]
         return dict(zip(names, session.run(names, values), strict=True))

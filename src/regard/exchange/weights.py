@@ -19,7 +19,6 @@ SKIPPED, UNUSED = "embed_positions.weight", 2  # of BART, and how many first row
 LEAD = "final_logits_bias"  # has an axis of 1 before all
 FLOATS = ("F64", "F32", "F16", "BF16")
 Shape = tuple[int, ...]
-Shapes = Mapping[str, Shape]
 
 
 def grouped(ours: Iterable[str], names: Mapping[str, str]) -> dict[str, list[str]]:
@@ -41,7 +40,7 @@ def weights_of(ours: Mapping[str, Tensor], names: Mapping[str, str]) -> dict[str
     return weights
 
 
-def read_weights(folder: Path, ours: Shapes, names: Mapping[str, str], ignored: str) -> dict[str, Tensor]:
+def read_weights(folder: Path, ours: Mapping[str, Shape], names: Mapping[str, str], ignored: str) -> dict[str, Tensor]:
     """Every tensor of ours; whatever is missing, left over or of another shape is told at once, before any is read."""
     files, shapes, kinds, problems = dict[str, Path](), dict[str, Shape](), dict[str, str](), list[str]()
     for path in _files(folder):
@@ -62,7 +61,7 @@ def read_weights(folder: Path, ours: Shapes, names: Mapping[str, str], ignored: 
     for name in sorted(expected.keys() | shapes.keys()):
         if shapes.get(name) != expected.get(name) and (name in expected or not re.fullmatch(ignored, name)):
             problems.append(f"{name} is {said(shapes.get(name))}, expected is {said(expected.get(name), 'nothing')}")
-    odd = [name for name in expected if kinds.get(name, FLOATS[0]) not in FLOATS]
+    odd = [name for name in expected if kinds.get(name) not in (None, *FLOATS)]
     problems += [f"{name} is of {kinds[name]}, and only {', '.join(FLOATS)} are read" for name in odd]
     _raise_any(folder, problems)
     weights: dict[str, Tensor] = {}

@@ -33,9 +33,7 @@ MARKS = ("</s>", "<unk>", "<pad>")
 Piece = tuple[str, float, int]  # with its score, and what it is
 
 
-def read_tokenizer(
-    folder: Path, vocabulary: int | None = None, controls: Mapping[int, str] | None = None
-) -> ForeignTokenizer | None:
+def read_tokenizer(folder: Path, vocabulary: int = 0, controls: Mapping[int, str] = {}) -> ForeignTokenizer | None:
     """That of a Hugging Face folder, if it has one; the model, if there is one, tells how many words there are, and as
     `controls` the ids that no text may spell."""
     with no_panic(f"{folder}: its tokenizer cannot be read"):
@@ -43,7 +41,7 @@ def read_tokenizer(
             content = json.loads(read_regular(folder / "tokenizer.json"))
             named = {int(token["id"]): str(token["content"]) for token in content["added_tokens"] if token["special"]}
             size = vocabulary or load_library(content).get_vocab_size()
-            return ForeignTokenizer(content, {**(controls or {}), **named}, size, _frame(content))
+            return ForeignTokenizer(content, {**controls, **named}, size, _frame(content))
         for words, merges in (("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe")):
             if (folder / words).is_file() and (folder / merges).is_file():
                 content = _gpt2(folder / words, folder / merges)
@@ -82,7 +80,7 @@ def _frame(content: Mapping[str, Any]) -> tuple[list[int], list[int]]:
     return whole[:at], whole[at + len(plain) :]
 
 
-def _wordpiece(folder: Path, vocabulary: int | None) -> ForeignTokenizer:
+def _wordpiece(folder: Path, vocabulary: int) -> ForeignTokenizer:
     words = read_regular(folder / "vocab.txt").decode().removesuffix("\n").split("\n")
     settings = folder / "tokenizer_config.json"
     lowercase = json.loads(read_regular(settings)).get("do_lower_case", True) if settings.is_file() else True

@@ -9,9 +9,8 @@ struct Job {
     const double* norms;  // what a log-probability is divided by, for each length up to the longest limit
     const uint8_t* never;
     const float *source_places, *target_places, *turns;  // vectors of positions; cosines and sines
-    int64_t source_rows, target_rows, turn_rows;
+    int64_t source_rows, target_rows, turn_rows, top_k;
     double temperature, top_p;  // of drawing words; no temperature draws none
-    int64_t top_k;
     uint64_t seed;
     int32_t (*heard)(int64_t sentence, const int32_t* tokens, int64_t count);  // after each step; nonzero ends the output
     void (*told)(int64_t sentence);
