@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from bench.mutations import FAULTS
 
+from regard.data.config import INPUTS, VectorsConfig
 from regard.models.config import ModelConfig
+from regard.nn.embed import FRONTS
 from regard.tasks.registry import TASKS
 
 SOURCE = Path(__file__).parents[1] / "src" / "regard"
@@ -163,3 +165,15 @@ def test_tests_mirror_the_source() -> None:
         parts = path.relative_to(tests).parts
         if len(parts) > 1:
             assert parts[0] in LEVEL or parts[0] in ("contracts", "tools"), path
+
+
+def test_a_modality_is_named_by_its_input_its_front_and_their_lines_alone() -> None:
+    """Whatever takes vectors does not know that it does."""
+    own = {"data/config.py", "data/vectors.py", "nn/embed.py"}
+    for path in FILES:
+        tree = ast.parse(path.read_text("utf-8"))
+        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        names |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
+        names |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        assert not names & {"Vectors", "VectorsConfig"} or named(path) in own, named(path)
+    assert INPUTS.keys() == FRONTS.keys() == {VectorsConfig.kind}
