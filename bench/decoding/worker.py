@@ -50,13 +50,13 @@ def ctranslate2(shape: str, precision: str) -> Translate:
     """With two workers of one thread each: with one of two it is many times slower on two cores."""
     import ctranslate2
 
-    from regard.exchange.export import words
+    from regard.exchange.export import token_names
 
     folder = str(FOLDER / f"{shape}-ctranslate2")
     translator = ctranslate2.Translator(folder, compute_type=precision, inter_threads=2, intra_threads=1)
     tokenizers = load_folder(folder_of(shape)).tokenizers
     assert tokenizers is not None
-    source, target = words(tokenizers.source), words(tokenizers.target)
+    source, target = (token_names(Path(folder), each) for each in (tokenizers.text, tokenizers.target))
     numbers = {word: i for i, word in enumerate(target)}
 
     def translate(texts: list[str], beam: int) -> list[str]:

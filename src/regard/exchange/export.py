@@ -141,7 +141,7 @@ def _huggingface(loaded: Loaded, folder: Path, rows: Rows) -> Checked:
 
 
 def _ctranslate2(loaded: Loaded, folder: Path, rows: Rows) -> Checked:
-    source, target = map(_names, _sides(folder, loaded), (loaded.words.text, loaded.words.target))
+    source, target = map(token_names, _sides(folder, loaded), (loaded.words.text, loaded.words.target))
     unknown = next(name for name in ("<unk>", "[UNK]", SHOWN_UNKNOWN, target[UNKNOWN]) if name in target)
     write_ctranslate2(folder, _silenced(loaded), source, target, unknown)
     outputs = decode_ctranslate2(folder, [[source[i] for i in row] for row in rows], longest(loaded))
@@ -150,7 +150,7 @@ def _ctranslate2(loaded: Loaded, folder: Path, rows: Rows) -> Checked:
     return _compare(loaded, rows, ids, f"CTranslate2 {installed('ctranslate2').__version__}")
 
 
-def _names(folder: Path, tokenizer: Tokenizer) -> list[str]:
+def token_names(folder: Path, tokenizer: Tokenizer) -> list[str]:
     """Of all ids, as the exported tokenizer has them; one that has none gets its number."""
     content, path = tokenizer.content(), folder / "tokenizer.json"
     numbers = Library.from_file(str(path)).get_vocab() if path.exists() else dict(content["words"])
@@ -186,7 +186,7 @@ def _check_words(loaded: Loaded, folder: Path, texts: list[str], rows: Rows, out
     running = loaded.spec.form == "prompt" and not isinstance(target, ForeignTokenizer)
     # An unknown is nothing that sub-words can mean, and nothing there.
     meant = [[i for i in ids if i != UNKNOWN or target.kind not in ("bpe", "unigram")] for ids in outputs]
-    names = _names(folders[0], loaded.words.text)
+    names = token_names(folders[0], loaded.words.text)
     ours = [[names[i] for i in row] for row in rows], [target.decode(ids, spaced=not running) for ids in meant]
     reads, writes = (Library.from_file(str(folder / "tokenizer.json")) for folder in folders)
     theirs = {"tokenizers": ([each.tokens for each in reads.encode_batch(texts)], writes.decode_batch(outputs))}
