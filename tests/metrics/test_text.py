@@ -4,6 +4,7 @@ import random
 
 import pytest
 import sacrebleu
+from sacrebleu.metrics import BLEU, CHRF
 
 from regard.errors import UserError
 from regard.metrics.text import METRICS, bleu, bleu_tokenized, chrf, edits, exact_match, word_error_rate
@@ -99,3 +100,19 @@ def test_a_rate_over_no_tokens_and_a_word_without_pronunciation_are_mistakes() -
         word_error_rate(["a", "b"], ["", " "])
     with pytest.raises(UserError, match="item 2 of 2"):
         word_error_rate(["a", "b"], [["a"], []])
+
+
+def test_several_references_are_scored_as_sacrebleu_does_and_shares_take_the_nearest() -> None:
+    outputs = ["the cat sat on the mat", "a dog", "no"]
+    several = [["the cat sat on a mat", "a cat sat on the mat"], ["a dog"], ["yes", "no", "no no"]]
+    streams = [["the cat sat on a mat", "a dog", "yes"], ["a cat sat on the mat", None, "no"], [None, None, "no no"]]
+    for name, theirs in (("bleu", BLEU()), ("chrf", CHRF())):
+        assert METRICS[name][0](outputs, several).value == pytest.approx(theirs.corpus_score(outputs, streams).score)
+    assert METRICS["exact_match"][0](outputs, several).value == pytest.approx(2 / 3)
+    assert METRICS["word_error_rate"][0](outputs, several).value == pytest.approx(1 / 9)
+    one = [[way[0]] for way in several]
+    assert [METRICS[name][0](outputs, one) for name in METRICS] == [
+        METRICS[name][0](outputs, [way[0] for way in several]) for name in METRICS
+    ]
+    with pytest.raises(UserError, match="item 2 of 2"):
+        METRICS["bleu"][0](["a", "b"], [["a"], []])
