@@ -82,8 +82,8 @@ class Vectors:
         return loaded
 
     def save(self, path: Path) -> None:
-        known = {name: value for name, value in asdict(self).items() if name != "files"}
-        files.write(path, files.sealed({"format": "regard-input", "version": 1, "kind": self.settings.kind, **known}))
+        content = {name: value for name, value in asdict(self).items() if name != "files"}
+        files.write(path, files.sealed({"format": "regard-input", "version": 1, "kind": self.settings.kind, **content}))
 
     def closed(self) -> "Vectors":
         return replace(self, files=False)
